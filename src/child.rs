@@ -1,0 +1,265 @@
+//! The command as a process: started, signalled and reaped from this one place.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::libc;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, close, execve, fork, pipe2, setpgid};
+
+use crate::exit::{CommandEnd, Fault};
+use crate::process_tree;
+use crate::signals::{self, Caught, Inherited};
+
+/// What to run: the words of the command, and what is added to its environment.
+#[derive(Debug)]
+pub struct Command {
+    pub words: Vec<OsString>,
+    pub environment: Vec<(&'static str, String)>,
+}
+
+/// A started command that was not reaped yet.
+#[derive(Debug)]
+pub struct Child {
+    pid: Pid,
+    family: Family,
+    is_reaped: bool,
+}
+
+/// Who belongs to the command.
+///
+/// With a controlling terminal the command stays in pglock's process group: in a group of its own it could
+/// not read the terminal, and job control would reach only half. Without one it leads a group of its own,
+/// which can be signalled as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    OwnGroup,
+    SharedGroup,
+}
+
+impl Child {
+    /// Starts `command` with the inherited descriptors, signal mask and dispositions.
+    ///
+    /// The environment is pglock's own and the additions. Errors: [`Fault::CommandNotFound`],
+    /// [`Fault::CannotExecute`].
+    pub fn start(command: &Command, inherited: &Inherited) -> anyhow::Result<Self> {
+        let family = if has_controlling_terminal() {
+            Family::SharedGroup
+        } else {
+            Family::OwnGroup
+        };
+        nix::sys::prctl::set_child_subreaper(true)?;
+        let image = Image::of(command)?;
+        let (failure_of_exec, report) = pipe2(OFlag::O_CLOEXEC)?;
+        // SAFETY: the child runs only `Image::become_it`, which is async-signal-safe and never returns.
+        #[expect(unsafe_code, reason = "fork(2) has no safe form")]
+        let forked = unsafe { fork() }?;
+        let pid = match forked {
+            ForkResult::Child => image.become_it(family, inherited, &report),
+            ForkResult::Parent { child } => child,
+        };
+        drop(report);
+        match read_errno(failure_of_exec)? {
+            None => Ok(Self {
+                pid,
+                family,
+                is_reaped: false,
+            }),
+            Some(errno) => {
+                waitpid(pid, None)?;
+                Err(cannot_execute(&command.words[0], errno))
+            }
+        }
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw()
+    }
+
+    /// Passes a signal on, unless the command got it from the terminal itself.
+    pub fn forward(&self, caught: Caught) {
+        match self.family {
+            Family::SharedGroup if caught.from_kernel => {}
+            Family::SharedGroup if self.is_reaped => {}
+            Family::SharedGroup => ignore_gone(kill(self.pid, caught.signal)),
+            Family::OwnGroup => self
+                .members()
+                .into_iter()
+                .for_each(|member| ignore_gone(kill(member, caught.signal))),
+        }
+    }
+
+    /// Sends `signal` to everything that belongs to the command, and wakes what is stopped.
+    pub fn signal_all(&self, signal: Signal) {
+        for signal in [signal, Signal::SIGCONT] {
+            self.members()
+                .into_iter()
+                .for_each(|member| ignore_gone(kill(member, signal)));
+        }
+    }
+
+    /// Whether anything that belongs to the command is still there; a zombie counts until it is reaped.
+    pub fn has_family(&self) -> bool {
+        self.members()
+            .into_iter()
+            .any(|member| kill(member, None) != Err(Errno::ESRCH))
+    }
+
+    /// Whom kill(2) has to be told to reach everything: processes, or a group as a negative number.
+    fn members(&self) -> Vec<Pid> {
+        let leader = Some(self.pid).filter(|_| !self.is_reaped);
+        match self.family {
+            Family::SharedGroup => process_tree::descendants(),
+            Family::OwnGroup => {
+                let group = Pid::from_raw(-self.pid.as_raw());
+                let left_its_group = leader.filter(|_| kill(group, None) == Err(Errno::ESRCH));
+                left_its_group.map_or_else(|| vec![group], |leader| vec![leader])
+            }
+        }
+    }
+
+    /// Reaps every child that has ended, orphans that became ours among them; how the command ended, if it
+    /// did.
+    pub fn reap(&mut self) -> nix::Result<Option<CommandEnd>> {
+        let mut end = None;
+        loop {
+            match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(pid, code)) if pid == self.pid => {
+                    // wait(2): the low 8 bits of what the command passed to exit(3).
+                    end = Some(CommandEnd::Exited(code.to_le_bytes()[0]));
+                }
+                Ok(WaitStatus::Signaled(pid, signal, _)) if pid == self.pid => {
+                    end = Some(CommandEnd::Killed {
+                        signal: signal as i32,
+                    });
+                }
+                Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => break,
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.is_reaped |= end.is_some();
+        Ok(end)
+    }
+}
+
+/// A process that has gone meanwhile needs no signal.
+fn ignore_gone(sent: nix::Result<()>) {
+    let _ = sent;
+}
+
+fn has_controlling_terminal() -> bool {
+    File::open("/dev/tty").is_ok()
+}
+
+fn cannot_execute(program: &OsStr, errno: Errno) -> anyhow::Error {
+    let program = crate::text::printable(&program.to_string_lossy());
+    let why = io::Error::from(errno).kind();
+    match errno {
+        Errno::ENOENT => Fault::CommandNotFound.error(format!("{program}: command not found")),
+        _ => Fault::CannotExecute.error(format!("{program}: cannot execute: {why}")),
+    }
+}
+
+/// The errno that the child reported, or `None` when exec closed the pipe.
+fn read_errno(failure_of_exec: OwnedFd) -> io::Result<Option<Errno>> {
+    let mut bytes = Vec::new();
+    File::from(failure_of_exec).read_to_end(&mut bytes)?;
+    Ok(bytes
+        .try_into()
+        .ok()
+        .map(|bytes| Errno::from_raw(i32::from_ne_bytes(bytes))))
+}
+
+/// Everything execve(2) needs, made before fork(2) so that the child does as little as possible.
+struct Image {
+    candidates: Vec<CString>,
+    words: Vec<CString>,
+    environment: Vec<CString>,
+}
+
+impl Image {
+    fn of(command: &Command) -> anyhow::Result<Self> {
+        let added = |name: &OsString| command.environment.iter().any(|(added, _)| name == added);
+        let kept = std::env::vars_os().filter(|(name, _)| !added(name));
+        let added = command.environment.iter();
+        let environment = kept.chain(added.map(|(name, value)| (name.into(), value.into())));
+        Ok(Self {
+            candidates: candidates(&command.words[0])?,
+            words: c_strings(command.words.iter().cloned())?,
+            environment: c_strings(
+                environment.map(|(name, value)| [name, value].join(OsStr::new("="))),
+            )?,
+        })
+    }
+
+    /// Turns the calling process into the command, or reports the errno and ends.
+    fn become_it(&self, family: Family, inherited: &Inherited, report: &OwnedFd) -> ! {
+        let errno = match prepare(family, inherited) {
+            Ok(()) => self.exec(),
+            Err(errno) => errno,
+        };
+        let _ = nix::unistd::write(report, &(errno as i32).to_ne_bytes());
+        // SAFETY: _exit(2) ends the process at once and runs none of the parent's handlers.
+        #[expect(unsafe_code, reason = "_exit(2) has no safe form")]
+        unsafe {
+            libc::_exit(1)
+        }
+    }
+
+    /// Tries the candidates in order, as execvp(3), but never hands a file to a shell.
+    fn exec(&self) -> Errno {
+        let mut refused = None;
+        for path in &self.candidates {
+            match execve(path, &self.words, &self.environment) {
+                Err(Errno::EACCES) => refused = Some(Errno::EACCES),
+                Err(Errno::ENOENT | Errno::ENOTDIR) => {}
+                Err(errno) => return errno,
+            }
+        }
+        refused.unwrap_or(Errno::ENOENT)
+    }
+}
+
+/// Undoes in the child what pglock and Rust's start-up did to the inherited process state.
+fn prepare(family: Family, inherited: &Inherited) -> nix::Result<()> {
+    if family == Family::OwnGroup {
+        setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+    }
+    for fd in signals::closed_at_start() {
+        close(fd)?;
+    }
+    inherited.restore()
+}
+
+/// The paths that execvp(3) would try: the program itself when it names a path, else one for each
+/// directory of PATH.
+fn candidates(program: &OsStr) -> anyhow::Result<Vec<CString>> {
+    if program.is_empty() || program.as_bytes().contains(&b'/') {
+        return c_strings([program.to_owned()]);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
+    c_strings(
+        std::env::split_paths(&path).map(|directory| match directory.as_os_str() {
+            current if current.is_empty() => program.to_owned(),
+            _ => directory.join(program).into_os_string(),
+        }),
+    )
+}
+
+/// What the C library searches without PATH (confstr(3), `_CS_PATH`).
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+/// argv, paths and environment come from the kernel as C strings, so a NUL is met only in a NAME.
+fn c_strings(words: impl IntoIterator<Item = OsString>) -> anyhow::Result<Vec<CString>> {
+    words
+        .into_iter()
+        .map(|word| Ok(CString::new(word.into_vec())?))
+        .collect()
+}

@@ -1,0 +1,267 @@
+//! The command line, exactly as typed: clap types and nothing else.
+
+#![allow(
+    clippy::doc_markdown,
+    clippy::struct_excessive_bools,
+    reason = "doc comments are the help text, and a flag is a bool until it is resolved"
+)]
+
+use std::ffi::OsString;
+
+use clap::{ArgAction, ArgGroup, Args, Parser, Subcommand, ValueEnum};
+
+/// Run a command while holding a PostgreSQL advisory lock.
+#[derive(Debug, Parser)]
+#[command(
+    name = "pglock",
+    bin_name = "pglock",
+    version,
+    max_term_width = 100,
+    disable_help_flag = true,
+    disable_help_subcommand = true,
+    subcommand_required = true,
+    arg_required_else_help = false,
+    long_about = "Run a command while holding a PostgreSQL advisory lock, so that of many hosts, \
+                  containers or CI jobs exactly one does the work.\n\n\
+                  The lock lives in the server's memory and belongs to pglock's session: it goes when the \
+                  command has ended, and also when pglock, its host or its connection dies. There is no \
+                  table and nothing to clean up."
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+
+    /// Print help (-? is brief, --help is complete)
+    #[arg(short = '?', long, global = true, action = ArgAction::Help, help_heading = "Help")]
+    help: Option<bool>,
+
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// Where to connect; accepted before and after the subcommand.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Connection")]
+pub struct ConnectionArgs {
+    /// Database name, or a connection URI or keyword=value string
+    ///
+    /// As psql's -d: parameters of a connection string win over -h, -p and -U.
+    #[arg(short, long, global = true, value_name = "DBNAME")]
+    pub dbname: Option<String>,
+
+    /// Server host name, or the directory of its Unix socket
+    #[arg(short = 'h', long, global = true, value_name = "HOST")]
+    pub host: Option<String>,
+
+    /// Server port
+    #[arg(short, long, global = true, value_name = "PORT")]
+    pub port: Option<String>,
+
+    /// Role to connect as
+    #[arg(short = 'U', long, global = true, value_name = "USER")]
+    pub username: Option<String>,
+}
+
+/// What pglock can be asked to do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Wait for the lock, then run COMMAND while holding it
+    ///
+    /// The lock is released when COMMAND has ended, and pglock exits with COMMAND's status.
+    /// Silent unless the lock was not obtained.
+    #[command(
+        override_usage = "pglock run [OPTIONS] NAME [--] COMMAND [ARG...]\n       pglock run [OPTIONS] NAME -c STRING"
+    )]
+    Run(RunArgs),
+
+    /// Run COMMAND if the lock is free now, and never wait
+    ///
+    /// As `run`, but when somebody else holds the lock nothing is run and the exit status is 75.
+    #[command(
+        override_usage = "pglock try [OPTIONS] NAME [--] COMMAND [ARG...]\n       pglock try [OPTIONS] NAME -c STRING"
+    )]
+    Try(JobArgs),
+
+    /// Show who holds and who waits for advisory locks
+    ///
+    /// Without NAME: every advisory lock of the current database, whichever program took it.
+    List(ListArgs),
+
+    /// Free a lock that somebody else holds, by ending the holder's session
+    ///
+    /// The holder's session is terminated (pg_terminate_backend); pglock waits until the lock is really
+    /// gone. A command that runs under pglock is stopped by its own pglock when its session ends: the lock
+    /// is free a moment before that command is dead. Exits 0 when freed, 1 when nothing was held, 75 when
+    /// still held, 120 when the server refused.
+    Release(ReleaseArgs),
+
+    /// Print the key of each NAME, one a line; needs no server
+    ///
+    /// A bigint, or two int4 as A,B with --namespace: what pg_advisory_lock takes and pg_locks shows.
+    Key(KeyArgs),
+}
+
+/// How a NAME becomes a key.
+#[derive(Debug, Args)]
+pub struct NamingArgs {
+    /// Put NAME into this namespace: the two-integer form of the key
+    ///
+    /// Locks of different namespaces never collide with one another or with plain names, unless both
+    /// 32-bit hashes agree. [env: PGLOCK_NAMESPACE]
+    #[arg(short = 'N', long, value_name = "NS", conflicts_with = "raw")]
+    pub namespace: Option<String>,
+
+    /// NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers
+    ///
+    /// Write a pair that begins with a minus sign after --: pglock key --raw -- -1,5
+    #[arg(long)]
+    pub raw: bool,
+}
+
+/// Arguments of `run`: those of `try`, and how to wait.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Wait at most this long for connection and lock together; 0 is like `try`
+    ///
+    /// 90, 90s, 5m, 1h30m or 250ms; a bare number is seconds. Without it pglock waits for ever.
+    #[arg(
+        short = 'w',
+        long,
+        value_name = "DURATION",
+        conflicts_with = "nonblock"
+    )]
+    pub timeout: Option<String>,
+
+    /// Do not wait: like `try`
+    #[arg(short, long)]
+    pub nonblock: bool,
+
+    #[command(flatten)]
+    pub job: JobArgs,
+}
+
+/// A lock and the command to run under it.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("job").required(true).args(["shell", "command"]))]
+pub struct JobArgs {
+    #[command(flatten)]
+    pub naming: NamingArgs,
+
+    /// Exit with N (0-255) instead of 75 when the lock was not obtained
+    #[arg(short = 'E', long, value_name = "N")]
+    pub conflict_exit_code: Option<u8>,
+
+    /// Take a shared lock: many shared holders at once, or one exclusive
+    #[arg(short, long)]
+    pub shared: bool,
+
+    /// Run STRING with /bin/sh -c
+    #[arg(short = 'c', long = "command", id = "shell", value_name = "STRING")]
+    pub shell: Option<OsString>,
+
+    /// Time between TERM and KILL when pglock itself stops the command [default: 10s]
+    ///
+    /// It does so when the lock is lost while the command runs.
+    #[arg(long, value_name = "DURATION")]
+    pub grace: Option<String>,
+
+    /// No message when the lock was not obtained
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Say on standard error what is done, with times
+    #[arg(short, long)]
+    pub verbose: bool,
+
+    /// Name of the lock: any text
+    #[arg(value_name = "NAME", allow_negative_numbers = true)]
+    pub name: String,
+
+    /// Command to run, and its arguments; no shell is involved
+    ///
+    /// Everything from the first word of COMMAND on belongs to COMMAND, with or without --.
+    #[arg(id = "command", value_name = "COMMAND", trailing_var_arg = true)]
+    pub command: Vec<OsString>,
+}
+
+/// What to list and how.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    #[command(flatten)]
+    pub naming: NamingArgs,
+
+    /// Format of the output
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+
+    /// More columns: application, client, database, blocked by
+    #[arg(long)]
+    pub wide: bool,
+
+    /// Locks of all databases of the server, not only of the current one
+    #[arg(short, long)]
+    pub all_databases: bool,
+
+    /// No output: exit 0 when a lock is held, 1 when none is
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Only these locks; a glob (* ? [...]) matches names of locks taken by pglock
+    #[arg(value_name = "NAME", allow_negative_numbers = true)]
+    pub name: Vec<String>,
+}
+
+/// How `list` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    Table,
+    /// One array; the keys are stable
+    Json,
+    /// RFC 4180, with a header line
+    Csv,
+}
+
+/// Which locks to free.
+#[derive(Debug, Args)]
+pub struct ReleaseArgs {
+    #[command(flatten)]
+    pub naming: NamingArgs,
+
+    /// Do not ask: terminate the holders' sessions at once
+    #[arg(short, long)]
+    pub force: bool,
+
+    /// Show whom it would end, and end nobody
+    #[arg(long, conflicts_with = "force")]
+    pub dry_run: bool,
+
+    /// Only the holder with this backend process ID
+    #[arg(long, value_name = "PID")]
+    pub pid: Option<i32>,
+
+    /// Wait at most this long until the lock is really gone [default: 30s]
+    ///
+    /// 90, 90s, 5m, 1h30m or 250ms; a bare number is seconds.
+    #[arg(long, value_name = "DURATION")]
+    pub timeout: Option<String>,
+
+    /// Names of the locks
+    #[arg(value_name = "NAME", required = true, allow_negative_numbers = true)]
+    pub name: Vec<String>,
+}
+
+/// Whose keys to print.
+#[derive(Debug, Args)]
+pub struct KeyArgs {
+    #[command(flatten)]
+    pub naming: NamingArgs,
+
+    /// Names of the locks
+    #[arg(value_name = "NAME", required = true, allow_negative_numbers = true)]
+    pub name: Vec<String>,
+}

@@ -1,0 +1,154 @@
+//! `pglock release`: free locks that others hold, by ending their sessions.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _, stderr, stdin};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::cli::{ConnectionArgs, ReleaseArgs};
+use crate::connection::Settings;
+use crate::duration;
+use crate::exit::Outcome;
+use crate::inventory::{self, LockView, Termination};
+use crate::key::{Lock, Naming};
+use crate::report;
+use crate::session::Session;
+use crate::text::printable;
+
+/// How long to wait for a lock to be really gone.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+/// The server wakes nobody when a lock goes; a terminated backend takes milliseconds, a stuck one longer.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+pub fn release(connection: &ConnectionArgs, args: &ReleaseArgs) -> anyhow::Result<Outcome> {
+    let naming = Naming::resolve(&args.naming)?;
+    let locks = args
+        .name
+        .iter()
+        .map(|name| naming.lock(name))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let timeout = match &args.timeout {
+        Some(typed) => duration::parse("--timeout", typed)?,
+        None => DEFAULT_TIMEOUT,
+    };
+    let settings = Settings::resolve(connection)?;
+    super::block_on(async {
+        let session = Session::open(&settings, "pglock release").await?;
+        let mut tally = Tally::default();
+        for lock in &locks {
+            release_one(&session, lock, args, timeout, &mut tally).await?;
+        }
+        session.close().await;
+        Ok(tally.outcome())
+    })
+}
+
+/// What became of the holders so far.
+#[derive(Debug, Default)]
+struct Tally {
+    freed: bool,
+    denied: Vec<String>,
+    still_held: Vec<String>,
+}
+
+impl Tally {
+    /// A refusal counts most, then a lock that is still held.
+    fn outcome(mut self) -> Outcome {
+        if !self.denied.is_empty() {
+            self.denied.append(&mut self.still_held);
+            return Outcome::Denied(self.denied);
+        }
+        match (self.still_held.is_empty(), self.freed) {
+            (false, _) => Outcome::StillHeld(self.still_held),
+            (true, true) => Outcome::Done,
+            (true, false) => Outcome::NothingHeld,
+        }
+    }
+}
+
+async fn release_one(
+    session: &Session,
+    lock: &Lock,
+    args: &ReleaseArgs,
+    timeout: Duration,
+    tally: &mut Tally,
+) -> anyhow::Result<()> {
+    let mut holders = inventory::holders(session.client(), lock.key).await?;
+    holders.retain(|holder| args.pid.is_none_or(|pid| holder.pid == Some(pid)));
+    for holder in &holders {
+        let described = format!("{lock} is held by {}", holder.describe());
+        if let Some(transaction) = &holder.prepared_transaction {
+            let transaction = transaction.replace('\'', "''");
+            tally.still_held.push(format!(
+                "{described}; ROLLBACK PREPARED '{transaction}' frees it"
+            ));
+        } else if args.dry_run {
+            report::line(&format!("{described}; would end this session"));
+            tally.freed = true;
+        } else if args.force || confirmed(&described)? {
+            end(session, holder, &described, timeout, tally).await?;
+        } else {
+            tally
+                .still_held
+                .push(format!("{described}; --force ends its session"));
+        }
+    }
+    Ok(())
+}
+
+/// Asks the person at the terminal; without one the answer is no.
+fn confirmed(described: &str) -> anyhow::Result<bool> {
+    if !stdin().is_terminal() || !stderr().is_terminal() {
+        return Ok(false);
+    }
+    let mut terminal = stderr().lock();
+    write!(
+        terminal,
+        "pglock: {}; end its session? [y/N] ",
+        printable(described)
+    )?;
+    let mut answer = String::new();
+    stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+/// Ends the holder's session and waits until the server no longer shows the lock as its.
+async fn end(
+    session: &Session,
+    holder: &LockView,
+    described: &str,
+    timeout: Duration,
+    tally: &mut Tally,
+) -> anyhow::Result<()> {
+    match inventory::terminate(session.client(), holder).await? {
+        Termination::AlreadyGone => {}
+        Termination::Denied(help) => tally.denied.push(format!("permission denied: {help}")),
+        Termination::Sent if gone_within(timeout, session, holder).await? => tally.freed = true,
+        Termination::Sent => {
+            tally.still_held.push(format!(
+                "{described}, still after {} s",
+                timeout.as_secs_f64()
+            ));
+        }
+    }
+    Ok(())
+}
+
+async fn gone_within(
+    timeout: Duration,
+    session: &Session,
+    holder: &LockView,
+) -> anyhow::Result<bool> {
+    let deadline = Instant::now() + timeout;
+    let mut pause = FIRST_LOOK;
+    while inventory::still_holds(session.client(), holder).await? {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(false);
+        }
+        sleep(pause.min(left)).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+    Ok(true)
+}

@@ -1,0 +1,358 @@
+//! What a pglock session tells the server of itself, and how it is read back.
+//!
+//! Two places, written and read here and nowhere else:
+//! - `application_name` (63 bytes of ASCII), which every role can see: `pglock: NAME (HOST:PID)`, with `?`
+//!   (or `~` for a shared lock) instead of `:` while the session waits, and `#KEY` where the name is raw or
+//!   does not fit;
+//! - a comment at the start of the query text, for roles that may read it: the whole name and more.
+
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+
+use crate::key::{Lock, LockName, Mode};
+
+/// The pglock process behind a session.
+#[derive(Debug)]
+pub struct Identity {
+    pub lock: Lock,
+    pub host: String,
+    pub wrapper_pid: u32,
+    /// The command as a person would type it, without secrets.
+    pub command: String,
+}
+
+/// Whether a session owns its lock or is between two tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Holding,
+    Waiting(Mode),
+}
+
+impl Stage {
+    const ALL: [Self; 3] = [
+        Self::Holding,
+        Self::Waiting(Mode::Exclusive),
+        Self::Waiting(Mode::Shared),
+    ];
+
+    fn mark(self) -> char {
+        match self {
+            Self::Holding => ':',
+            Self::Waiting(Mode::Exclusive) => '?',
+            Self::Waiting(Mode::Shared) => '~',
+        }
+    }
+}
+
+/// What another role's `application_name` and query text told; nothing in it is trusted to be true.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Told {
+    pub stage: Stage,
+    pub lock: Option<Lock>,
+    pub host: Option<String>,
+    pub wrapper_pid: Option<u32>,
+    pub command: Option<String>,
+    /// When the wait began, in microseconds since 1970 on the server's clock.
+    pub waiting_since: Option<i64>,
+}
+
+/// The server cuts off what is longer (NAMEDATALEN - 1).
+const APPLICATION_NAME_BYTES: usize = 63;
+/// The least that is kept of a host name when the lock's name needs the room.
+const SHORTEST_HOST: usize = 12;
+/// The server keeps the first `track_activity_query_size` bytes of a query, 1024 by default: longer
+/// names and commands are left out or cut so that the rest is still found.
+const LONGEST_NAME_IN_QUERY: usize = 800;
+const LONGEST_COMMAND: usize = 300;
+
+/// PostgreSQL replaces what is no printable ASCII; `|` separates the namespace; without quotes and
+/// backslashes the whole can stand in an SQL literal as it is.
+const LABEL: &AsciiSet = &CONTROLS.add(b'%').add(b'|').add(b'\'').add(b'\\');
+/// `*` so that no `*/` ends the comment; the rest are this notation's own marks.
+const FIELD: &AsciiSet = &CONTROLS.add(b'%').add(b'&').add(b'=').add(b'*');
+
+const COMMENT_START: &str = "/*pglock ";
+const COMMENT_END: &str = "*/";
+
+impl Identity {
+    pub fn application_name(&self, stage: Stage) -> String {
+        let mark = stage.mark();
+        let pid = self.wrapper_pid;
+        let room = APPLICATION_NAME_BYTES - format!("pglock{mark}  (:{pid})").len();
+        let host = ascii(&self.host);
+        let mut label = label(&self.lock);
+        if label.len() + host.len().min(SHORTEST_HOST) > room {
+            label = format!("#{}", self.lock.key);
+        }
+        let host = &host[..host.len().min(room - label.len())];
+        format!("pglock{mark} {label} ({host}:{pid})")
+    }
+
+    /// The comment that goes in front of a statement; `waiting_since` as in [`Told`].
+    ///
+    /// ASCII only where the database's encoding may not hold every character.
+    pub fn comment(&self, waiting_since: Option<i64>, server_is_utf8: bool) -> String {
+        let encode = |text: &str| {
+            if server_is_utf8 {
+                encode_ascii_only_where_needed(text)
+            } else {
+                utf8_percent_encode(text, FIELD).to_string()
+            }
+        };
+        let mut fields = vec![
+            ("host", encode(&self.host)),
+            ("pid", self.wrapper_pid.to_string()),
+        ];
+        fields.extend(waiting_since.map(|since| ("waiting", since.to_string())));
+        match &self.lock.name {
+            None => fields.push(("key", self.lock.key.to_string())),
+            Some(LockName { namespace, name }) => {
+                fields.extend(
+                    namespace
+                        .as_deref()
+                        .map(|namespace| ("namespace", encode(namespace))),
+                );
+                fields.push(("name", encode(name)));
+            }
+        }
+        fields.retain(|(_, value)| value.len() <= LONGEST_NAME_IN_QUERY);
+        fields.push(("command", encode(&shortened(&self.command))));
+        let fields: Vec<String> = fields
+            .into_iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        format!("{COMMENT_START}{}{COMMENT_END}", fields.join("&"))
+    }
+}
+
+/// UTF-8 passes as it is; only the marks and control characters are encoded.
+fn encode_ascii_only_where_needed(text: &str) -> String {
+    text.chars()
+        .fold(String::with_capacity(text.len()), |mut out, c| {
+            if c.is_ascii() {
+                out.extend(utf8_percent_encode(c.encode_utf8(&mut [0; 4]), FIELD));
+            } else {
+                out.push(c);
+            }
+            out
+        })
+}
+
+fn shortened(command: &str) -> String {
+    match command.char_indices().nth(LONGEST_COMMAND) {
+        None => command.to_owned(),
+        Some((end, _)) => format!("{}...", &command[..end]),
+    }
+}
+
+/// `NAME`, `NAMESPACE|NAME` or `#KEY`; a name that begins with `#` has it encoded.
+fn label(lock: &Lock) -> String {
+    let encode = |text: &str| utf8_percent_encode(text, LABEL).to_string();
+    match &lock.name {
+        None => format!("#{}", lock.key),
+        Some(LockName {
+            namespace: Some(namespace),
+            name,
+        }) => {
+            format!("{}|{}", hash_encoded(&encode(namespace)), encode(name))
+        }
+        Some(LockName {
+            namespace: None,
+            name,
+        }) => hash_encoded(&encode(name)),
+    }
+}
+
+fn hash_encoded(label: &str) -> String {
+    match label.strip_prefix('#') {
+        Some(rest) => format!("%23{rest}"),
+        None => label.to_owned(),
+    }
+}
+
+/// A host name is ASCII by its own rules (RFC 1123); anything else is encoded.
+fn ascii(host: &str) -> String {
+    utf8_percent_encode(host, LABEL).to_string()
+}
+
+impl Told {
+    /// Reads both places; `None` when the session does not look like pglock's.
+    pub fn by(application_name: &str, query: &str) -> Option<Self> {
+        let mut told = Self::from_application_name(application_name)?;
+        told.add_comment(query);
+        Some(told)
+    }
+
+    fn from_application_name(application_name: &str) -> Option<Self> {
+        let rest = application_name.strip_prefix("pglock")?;
+        let stage = Stage::ALL
+            .into_iter()
+            .find(|stage| rest.starts_with(stage.mark()))?;
+        let rest = rest[1..].strip_prefix(' ')?;
+        let (label, process) = rest.strip_suffix(')')?.rsplit_once(" (")?;
+        let (host, pid) = process.rsplit_once(':')?;
+        Some(Self {
+            stage,
+            lock: lock_of_label(label),
+            host: Some(decoded(host)).filter(|host| !host.is_empty()),
+            wrapper_pid: Some(pid.parse().ok()?),
+            command: None,
+            waiting_since: None,
+        })
+    }
+
+    fn add_comment(&mut self, query: &str) {
+        let Some(fields) = query.strip_prefix(COMMENT_START) else {
+            return;
+        };
+        let mut namespace = None;
+        let mut name = None;
+        for (field, value) in comment_fields(fields) {
+            match field {
+                "host" => self.host = Some(value),
+                "waiting" => self.waiting_since = value.parse().ok(),
+                "namespace" => namespace = Some(value),
+                "name" => name = Some(value),
+                "command" => self.command = Some(value),
+                _ => {}
+            }
+        }
+        if let Some(name) = name {
+            self.lock = Some(LockName { namespace, name }.into());
+        }
+    }
+}
+
+/// The fields of a comment; a last one that the server cut off is dropped unless it is the command.
+fn comment_fields(text: &str) -> impl Iterator<Item = (&str, String)> {
+    let (fields, whole) = match text.split_once(COMMENT_END) {
+        Some((fields, _)) => (fields, true),
+        None => (text, false),
+    };
+    let last = fields.matches('&').count();
+    fields
+        .split('&')
+        .enumerate()
+        .filter_map(move |(at, field)| {
+            let (name, value) = field.split_once('=')?;
+            let kept = whole || at < last || name == "command";
+            kept.then(|| (name, decoded(value)))
+        })
+}
+
+fn lock_of_label(label: &str) -> Option<Lock> {
+    if let Some(key) = label.strip_prefix('#') {
+        let key = key.parse().ok()?;
+        return Some(Lock { key, name: None });
+    }
+    let (namespace, name) = match label.split_once('|') {
+        Some((namespace, name)) => (Some(decoded(namespace)), name),
+        None => (None, label),
+    };
+    let name = decoded(name);
+    Some(LockName { namespace, name }.into())
+}
+
+fn decoded(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(namespace: Option<&str>, name: &str) -> Identity {
+        Identity {
+            lock: LockName {
+                namespace: namespace.map(str::to_owned),
+                name: name.to_owned(),
+            }
+            .into(),
+            host: "web-1.example".to_owned(),
+            wrapper_pid: 4242,
+            command: "sh -c 'x && y' */ &=%".to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_is_told_is_read_back() {
+        let odd = "  q\"uo'te/*x*/ #|%&=\n\u{1}é漢 ".to_owned();
+        for (namespace, name) in [
+            (None, "nightly-report"),
+            (Some("billing"), "nightly-report"),
+            (Some("#a|b/c"), "#x"),
+            (None, "#1"),
+            (None, "a/b (c:1)"),
+            (None, odd.as_str()),
+            (None, "n".repeat(200).as_str()),
+            (None, "漢".repeat(200).as_str()),
+        ] {
+            let said = identity(namespace, name);
+            for utf8 in [true, false] {
+                let query = said.comment(Some(7), utf8) + "SELECT 1";
+                assert!(utf8 || query.is_ascii());
+                let told = Told::by(&said.application_name(Stage::Waiting(Mode::Shared)), &query);
+                let told = told.expect("a pglock session is recognised");
+                assert_eq!(
+                    told.lock.as_ref().map(|lock| lock.key),
+                    Some(said.lock.key),
+                    "{name}"
+                );
+                let kept = utf8 || name.len() < LONGEST_NAME_IN_QUERY / 3;
+                assert_eq!(
+                    told.lock.filter(|lock| lock.name.is_some()).is_some(),
+                    kept,
+                    "{name}"
+                );
+                assert_eq!(told.host.as_deref(), Some("web-1.example"));
+                assert_eq!(told.command.as_deref(), Some(said.command.as_str()));
+                assert_eq!(told.waiting_since, Some(7));
+                assert_eq!(told.stage, Stage::Waiting(Mode::Shared));
+            }
+        }
+    }
+
+    #[test]
+    fn an_application_name_fits_and_keeps_the_key_whatever_the_name() {
+        for name in ["x", &"n".repeat(200), "漢漢漢漢漢漢漢"] {
+            let mut said = identity(None, name);
+            said.host = "a-rather-long-host-name.in.some.cluster.example.org".to_owned();
+            said.wrapper_pid = 4_194_304;
+            for stage in Stage::ALL {
+                let shown = said.application_name(stage);
+                assert!(shown.is_ascii() && shown.len() <= 63, "{shown}");
+                let told = Told::by(&shown, "").expect("recognised");
+                assert_eq!(told.lock.map(|lock| lock.key), Some(said.lock.key));
+                assert_eq!(told.wrapper_pid, Some(4_194_304));
+            }
+        }
+    }
+
+    #[test]
+    fn a_comment_that_was_cut_off_yields_no_half_name() {
+        let said = identity(None, "nightly-report");
+        let query = said.comment(None, true);
+        for end in 0..query.len() {
+            let told = Told::by("pglock: #1 (h:1)", &query[..end]).expect("recognised");
+            let name = told.lock.and_then(|lock| lock.name);
+            assert!(
+                name.is_none_or(|name| name.name == "nightly-report"),
+                "{}",
+                &query[..end]
+            );
+        }
+    }
+
+    #[test]
+    fn other_programs_are_not_taken_for_pglock() {
+        for other in [
+            "",
+            "psql",
+            "pglock",
+            "pglock list",
+            "pglock: x",
+            "pglock? (a:b)",
+        ] {
+            assert_eq!(Told::by(other, "/*pglock name=x*/"), None, "{other}");
+        }
+    }
+}

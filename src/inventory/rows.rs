@@ -1,0 +1,207 @@
+//! The query behind `list`, and its rows as the server gave them.
+
+use tokio_postgres::{Client, Error, SimpleQueryMessage, SimpleQueryRow};
+
+use crate::key::LockKey;
+
+/// Which locks to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// One key in the current database.
+    Key(LockKey),
+    CurrentDatabase,
+    AllDatabases,
+}
+
+/// One row: a lock in `pg_locks`, or a pglock session that waits between two tries and so has none there.
+#[derive(Debug, Default)]
+pub struct Row {
+    /// `None` for a waiting pglock session.
+    pub lock: Option<LockRow>,
+    pub pid: Option<i32>,
+    pub database: Option<String>,
+    pub user: Option<String>,
+    pub application_name: Option<String>,
+    pub client: Option<String>,
+    /// Times are microseconds since 1970; `None` where the role may not see them.
+    pub backend_start: Option<i64>,
+    pub query_start: Option<i64>,
+    /// Only of sessions that call themselves pglock's, where the role may see it.
+    pub query: Option<String>,
+    pub now: i64,
+}
+
+/// What `pg_locks` says.
+#[derive(Debug)]
+pub struct LockRow {
+    pub key: LockKey,
+    pub mode: String,
+    pub granted: bool,
+    pub wait_start: Option<i64>,
+    pub blocked_by: Vec<i32>,
+    /// The identifier of the prepared transaction that owns the lock, and when it was prepared.
+    pub prepared_transaction: Option<String>,
+    pub prepared: Option<i64>,
+}
+
+/// In front of the query in the same message, and gone with it: a role's `search_path` and timeouts.
+pub const SHIELD: &str = "SELECT pg_catalog.set_config('search_path', 'pg_catalog', true), \
+     pg_catalog.set_config('statement_timeout', '0', true)";
+
+/// `{wait_start}` and `{scope}` are filled in; a `pg_locks` row shows the two halves of a key as unsigned
+/// numbers, and `objsubid` tells its form (PostgreSQL documentation, 54.12 "`pg_locks`").
+const QUERY: &str = "\
+    WITH activity AS MATERIALIZED ( \
+        SELECT pid, datname, usename, application_name, backend_start, query_start, \
+            CASE WHEN client_port = -1 THEN '[local]' ELSE host(client_addr) || ':' || client_port END AS client, \
+            CASE WHEN application_name LIKE 'pglock%' THEN query END AS query \
+        FROM pg_stat_activity), \
+    locks AS MATERIALIZED ( \
+        SELECT * FROM pg_locks l \
+        WHERE l.locktype = 'advisory' AND l.objsubid IN (1, 2) AND {locks_in_scope}), \
+    found AS ( \
+        SELECT l.classid, l.objid, l.objsubid, l.mode, l.granted, l.pid, d.datname AS database, \
+            coalesce(a.usename, p.owner) AS usename, a.application_name, a.client, \
+            a.backend_start, a.query_start, a.query, {wait_start} AS wait_start, \
+            CASE WHEN NOT l.granted THEN array_to_string(pg_blocking_pids(l.pid), ',') END AS blocked_by, \
+            p.gid, p.prepared \
+        FROM locks l \
+        LEFT JOIN pg_database d ON d.oid = l.database \
+        LEFT JOIN activity a ON a.pid = l.pid \
+        LEFT JOIN pg_prepared_xacts p ON l.pid IS NULL AND l.virtualtransaction = '-1/' || p.transaction \
+        UNION ALL \
+        SELECT NULL, NULL, NULL, NULL, NULL, a.pid, a.datname, \
+            a.usename, a.application_name, a.client, \
+            a.backend_start, a.query_start, a.query, NULL, NULL, NULL, NULL \
+        FROM activity a \
+        WHERE a.application_name ~ '^pglock[?~] ' AND {sessions_in_scope}) \
+    SELECT classid, objid, objsubid, mode, granted, pid, database, usename, application_name, client, query, \
+        blocked_by, gid, {times} \
+    FROM found";
+
+/// The columns that are times, in the query's text and in [`Row`]s as microseconds since 1970.
+const TIMES: [&str; 5] = [
+    "backend_start",
+    "query_start",
+    "wait_start",
+    "prepared",
+    "now",
+];
+
+/// Reads the rows in one round trip.
+pub async fn read(client: &Client, scope: Scope) -> Result<Vec<Row>, Error> {
+    let messages = client.simple_query(&sql(scope)).await?;
+    let rows = messages.iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    Ok(rows.skip(1).map(row).collect())
+}
+
+fn sql(scope: Scope) -> String {
+    let times = TIMES.map(|name| {
+        let column = if name == "now" {
+            "clock_timestamp()"
+        } else {
+            name
+        };
+        format!("(extract(epoch FROM {column}) * 1000000)::int8 AS {name}")
+    });
+    let current = "(SELECT oid FROM pg_database WHERE datname = current_database())";
+    let locks_in_scope = match scope {
+        Scope::AllDatabases => "true".to_owned(),
+        Scope::CurrentDatabase => format!("l.database = {current}"),
+        Scope::Key(key) => format!("l.database = {current} AND {}", is_key(key)),
+    };
+    let sessions_in_scope = match scope {
+        Scope::AllDatabases => "true",
+        Scope::CurrentDatabase | Scope::Key(_) => "a.datname = current_database()",
+    };
+    let query = QUERY
+        .replace("{times}", &times.join(", "))
+        .replace("{wait_start}", WAIT_START)
+        .replace("{locks_in_scope}", &locks_in_scope)
+        .replace("{sessions_in_scope}", sessions_in_scope);
+    format!("{SHIELD}; {query}")
+}
+
+/// `pg_locks.waitstart` came with PostgreSQL 14; asked for by name it would fail before.
+const WAIT_START: &str =
+    "CASE WHEN NOT l.granted THEN (to_jsonb(l) ->> 'waitstart')::timestamptz END";
+
+/// The condition that a row `l` of `pg_locks` is of this key.
+pub fn is_key(key: LockKey) -> String {
+    let (classid, objid, objsubid) = match key {
+        LockKey::Bigint(key) => {
+            let [high, low] = halves(key);
+            (high, low, 1)
+        }
+        LockKey::Pair(first, second) => (first.cast_unsigned(), second.cast_unsigned(), 2),
+    };
+    format!("l.classid = {classid}::oid AND l.objid = {objid}::oid AND l.objsubid = {objsubid}")
+}
+
+fn halves(key: i64) -> [u32; 2] {
+    let bytes = key.to_be_bytes();
+    [0, 4].map(|at| u32::from_be_bytes(std::array::from_fn(|byte| bytes[at + byte])))
+}
+
+fn key(classid: u32, objid: u32, objsubid: u8) -> LockKey {
+    match objsubid {
+        1 => LockKey::Bigint((i64::from(classid.cast_signed()) << 32) | i64::from(objid)),
+        _ => LockKey::Pair(classid.cast_signed(), objid.cast_signed()),
+    }
+}
+
+fn row(row: &SimpleQueryRow) -> Row {
+    let text = |name| row.try_get(name).ok().flatten();
+    let owned = |name| text(name).map(str::to_owned);
+    let time = |name| text(name).and_then(|time| time.parse::<i64>().ok());
+    let number = |name| text(name).and_then(|number| number.parse::<u32>().ok());
+    let lock = number("classid")
+        .zip(number("objid"))
+        .map(|(classid, objid)| LockRow {
+            key: key(
+                classid,
+                objid,
+                if text("objsubid") == Some("1") { 1 } else { 2 },
+            ),
+            mode: owned("mode").unwrap_or_default(),
+            granted: text("granted") == Some("t"),
+            wait_start: time("wait_start"),
+            blocked_by: text("blocked_by")
+                .unwrap_or_default()
+                .split(',')
+                .filter_map(|pid| pid.parse().ok())
+                .collect(),
+            prepared_transaction: owned("gid"),
+            prepared: time("prepared"),
+        });
+    Row {
+        lock,
+        pid: text("pid").and_then(|pid| pid.parse().ok()),
+        database: owned("database"),
+        user: owned("usename"),
+        application_name: owned("application_name"),
+        client: owned("client"),
+        backend_start: time("backend_start"),
+        query_start: time("query_start"),
+        query: owned("query"),
+        now: time("now").unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_survive_their_way_through_unsigned_halves() {
+        for wanted in [0, -1, 42, i64::MIN, i64::MAX, 1 << 32, -(1 << 32)] {
+            let [high, low] = halves(wanted);
+            assert_eq!(key(high, low, 1), LockKey::Bigint(wanted));
+        }
+        assert_eq!(key(u32::MAX, 5, 2), LockKey::Pair(-1, 5));
+        assert_eq!(key(0, 42, 2), LockKey::Pair(0, 42));
+    }
+}

@@ -1,0 +1,72 @@
+//! pglock: run a command while holding a PostgreSQL advisory lock.
+
+mod child;
+mod cli;
+mod commands;
+mod connection;
+mod duration;
+mod exit;
+mod identity;
+mod inventory;
+mod key;
+mod output;
+mod process_tree;
+mod report;
+mod session;
+mod signals;
+mod supervise;
+mod text;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+
+use crate::cli::Cli;
+use crate::exit::Fault;
+
+fn main() -> ExitCode {
+    match Cli::try_parse() {
+        Ok(cli) => run(cli),
+        Err(error) => help_or_usage_error(&error),
+    }
+}
+
+fn run(cli: Cli) -> ExitCode {
+    match commands::dispatch(cli) {
+        Ok(outcome) => {
+            outcome
+                .messages()
+                .iter()
+                .for_each(|message| report::line(message));
+            outcome.code().into()
+        }
+        Err(error) => failure(&error),
+    }
+}
+
+fn failure(error: &anyhow::Error) -> ExitCode {
+    report::line(&format!("{error:#}"));
+    exit::code_of(error).into()
+}
+
+/// clap reports a request for help or version as an error too.
+fn help_or_usage_error(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            match output::write(&error.to_string()) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => failure(&error),
+            }
+        }
+        _ => failure(&Fault::Usage.error(first_paragraph(&error.to_string()))),
+    }
+}
+
+/// clap's message without its label, tips and usage, on one line.
+fn first_paragraph(rendered: &str) -> String {
+    let paragraph = rendered.split("\n\n").next().unwrap_or_default();
+    let paragraph = paragraph.strip_prefix("error: ").unwrap_or(paragraph);
+    let words: Vec<&str> = paragraph.split_whitespace().collect();
+    format!("{}; see pglock --help", words.join(" "))
+}

@@ -1,0 +1,50 @@
+//! `list --format csv` (RFC 4180): the same keys as JSON in the header; unknown is empty.
+
+use serde_json::Value;
+
+use crate::inventory::LockView;
+
+/// The header, also where there is no lock to show.
+const COLUMNS: [&str; 20] = [
+    "name",
+    "namespace",
+    "key",
+    "form",
+    "state",
+    "mode",
+    "database",
+    "pid",
+    "user",
+    "host",
+    "wrapper_pid",
+    "client",
+    "application_name",
+    "backend_start",
+    "since",
+    "seconds",
+    "command",
+    "program",
+    "blocked_by",
+    "prepared",
+];
+
+pub fn render(views: &[LockView]) -> anyhow::Result<String> {
+    let mut writer = csv::WriterBuilder::new()
+        .terminator(csv::Terminator::CRLF)
+        .from_writer(Vec::new());
+    writer.write_record(COLUMNS)?;
+    for view in views {
+        let object = serde_json::to_value(view)?;
+        writer.write_record(COLUMNS.map(|column| cell(&object[column])))?;
+    }
+    Ok(String::from_utf8(writer.into_inner()?)?)
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(" "),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,93 @@
+//! `list` for people: a table that fits the terminal.
+
+use comfy_table::{ContentArrangement, Table, presets};
+
+use crate::inventory::{LockView, State};
+use crate::key::Mode;
+use crate::text::printable;
+
+/// A column: its title and what it shows; unknown is `?`.
+type Column = (&'static str, fn(&LockView) -> Option<String>);
+
+const NARROW: [Column; 9] = [
+    ("NAME", name),
+    ("KEY", |view| Some(view.key.to_string())),
+    ("STATE", |view| Some(state(view.state).to_owned())),
+    ("MODE", |view| Some(mode(view.mode).to_owned())),
+    ("PID", pid),
+    ("USER", |view| view.user.clone()),
+    ("HOST", |view| {
+        view.host.clone().or_else(|| view.client.clone())
+    }),
+    ("SINCE", LockView::age),
+    ("COMMAND", |view| view.command.clone()),
+];
+
+const WIDE: [Column; 4] = [
+    ("APPLICATION", |view| view.application_name.clone()),
+    ("CLIENT", |view| view.client.clone()),
+    ("DATABASE", |view| view.database.clone()),
+    ("BLOCKED BY", |view| Some(blocked_by(view))),
+];
+
+/// From this many columns on a terminal shows the wide table without being asked.
+const WIDE_TERMINAL: u16 = 200;
+
+/// `width` is the terminal's, `None` where there is none and lines may be as long as they like.
+pub fn render(views: &[LockView], width: Option<u16>, wide: bool) -> String {
+    let wide = wide || width.is_some_and(|width| width >= WIDE_TERMINAL);
+    let more = if wide { &WIDE[..] } else { &[] };
+    let columns: Vec<&Column> = NARROW.iter().chain(more).collect();
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    if let Some(width) = width {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(width);
+    }
+    table.set_header(columns.iter().map(|(title, _)| *title));
+    for view in views {
+        table.add_row(columns.iter().map(|(_, value)| match value(view) {
+            Some(value) => printable(&value),
+            None => "?".to_owned(),
+        }));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table.trim_fmt() + "\n"
+}
+
+fn name(view: &LockView) -> Option<String> {
+    let name = view.name.as_ref()?;
+    Some(match &view.namespace {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name.clone(),
+    })
+}
+
+fn state(state: State) -> &'static str {
+    match state {
+        State::Held => "held",
+        State::Waiting => "waiting",
+    }
+}
+
+fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Exclusive => "exclusive",
+        Mode::Shared => "shared",
+    }
+}
+
+fn pid(view: &LockView) -> Option<String> {
+    if view.prepared {
+        Some("prepared".to_owned())
+    } else {
+        view.pid.map(|pid| pid.to_string())
+    }
+}
+
+fn blocked_by(view: &LockView) -> String {
+    let pids: Vec<String> = view.blocked_by.iter().map(ToString::to_string).collect();
+    pids.join(" ")
+}

@@ -1,0 +1,188 @@
+//! Signals: what was inherited, what is caught, and what a command is given back.
+//!
+//! Every signal that concerns a wrapper is blocked before anything can miss it and read from a
+//! signalfd(2): a signal that was already ignored stays ignored, and the sender's `si_code` is kept.
+
+use std::io;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use nix::sys::signal::{
+    SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction, sigprocmask,
+};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// Signals that are passed on to the command, and that end a wait unless [`ends_a_wait`] says no.
+const FORWARDED: [Signal; 8] = [
+    Signal::SIGTERM,
+    Signal::SIGINT,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGCONT,
+    Signal::SIGWINCH,
+];
+
+/// CONT and WINCH do nothing by default, so they end nothing.
+fn ends_a_wait(signal: Signal) -> bool {
+    !matches!(signal, Signal::SIGCONT | Signal::SIGWINCH)
+}
+
+/// What pglock was started with, as far as its own start-up changes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Inherited {
+    mask: SigSet,
+    ignored_child_signal: bool,
+}
+
+/// The caught signals of this process.
+#[derive(Debug)]
+pub struct Signals {
+    queue: AsyncFd<SignalFd>,
+}
+
+/// A signal that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caught {
+    pub signal: Signal,
+    /// Sent by the kernel, as the terminal's signals are, and so to the whole foreground group.
+    pub from_kernel: bool,
+}
+
+/// Blocks the signals that pglock reads, and returns what a command must be given back.
+///
+/// Call it before anything else: a signal that arrives earlier has its default effect.
+/// SIGCHLD inherited as ignored is reset, or wait(2) would find no child.
+pub fn block() -> io::Result<Inherited> {
+    let mut mask = SigSet::empty();
+    sigprocmask(SigmaskHow::SIG_BLOCK, Some(&caught()), Some(&mut mask))?;
+    let before = set_disposition(Signal::SIGCHLD, SigHandler::SigDfl)?;
+    Ok(Inherited {
+        mask,
+        ignored_child_signal: matches!(before, SigHandler::SigIgn),
+    })
+}
+
+/// The forwarded signals, and SIGCHLD for the command's end.
+fn caught() -> SigSet {
+    FORWARDED.into_iter().chain([Signal::SIGCHLD]).collect()
+}
+
+fn set_disposition(signal: Signal, handler: SigHandler) -> nix::Result<SigHandler> {
+    let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
+    // SAFETY: the handlers given here are only SIG_DFL and SIG_IGN, which run no code of ours.
+    #[expect(unsafe_code, reason = "sigaction(2) has no safe form")]
+    let before = unsafe { sigaction(signal, &action) }?;
+    Ok(before.handler())
+}
+
+impl Inherited {
+    /// Gives the calling process back the mask and the dispositions that pglock was started with.
+    ///
+    /// Async-signal-safe: for a child between fork(2) and execve(2).
+    pub fn restore(&self) -> nix::Result<()> {
+        if self.ignored_child_signal {
+            set_disposition(Signal::SIGCHLD, SigHandler::SigIgn)?;
+        }
+        let pipe = if start::sigpipe_was_ignored() {
+            SigHandler::SigIgn
+        } else {
+            SigHandler::SigDfl
+        };
+        set_disposition(Signal::SIGPIPE, pipe)?;
+        sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.mask), None)
+    }
+}
+
+impl Signals {
+    /// Starts reading the signals that [`block`] blocked; needs a runtime.
+    pub fn open() -> io::Result<Self> {
+        let fd = SignalFd::with_flags(&caught(), SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        // SAFETY: SignalFd owns its descriptor and closes it only when dropped.
+        #[expect(unsafe_code, reason = "tokio asks for this promise")]
+        let queue = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?;
+        Ok(Self { queue })
+    }
+
+    /// The next signal, SIGCHLD among them. Cancel-safe.
+    pub async fn next(&mut self) -> io::Result<Caught> {
+        loop {
+            let mut ready = self.queue.readable_mut().await?;
+            let read = ready.try_io(|queue| {
+                let info = queue.get_mut().read_signal()?;
+                info.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+            });
+            let Ok(info) = read else { continue };
+            let info = info?;
+            let signal = i32::try_from(info.ssi_signo).map_err(io::Error::other)?;
+            return Ok(Caught {
+                signal: Signal::try_from(signal)?,
+                from_kernel: info.ssi_code > 0,
+            });
+        }
+    }
+
+    /// The next signal whose default effect is to end a process. Cancel-safe.
+    pub async fn next_ending(&mut self) -> io::Result<Signal> {
+        loop {
+            let signal = self.next().await?.signal;
+            if ends_a_wait(signal) && signal != Signal::SIGCHLD {
+                return Ok(signal);
+            }
+        }
+    }
+}
+
+/// Which of the descriptors 0, 1 and 2 were closed when the process started.
+pub fn closed_at_start() -> impl Iterator<Item = i32> {
+    (0..3).filter(|fd| start::was_closed(*fd))
+}
+
+/// What Rust's own start-up code changes before `main`, recorded before it does: it ignores SIGPIPE and
+/// opens /dev/null on a closed descriptor 0, 1 or 2.
+mod start {
+    use super::{AtomicU8, Ordering};
+    use nix::libc;
+
+    static RECORD: AtomicU8 = AtomicU8::new(0);
+    const SIGPIPE_IGNORED: u8 = 1 << 3;
+
+    pub(super) fn sigpipe_was_ignored() -> bool {
+        RECORD.load(Ordering::Relaxed) & SIGPIPE_IGNORED != 0
+    }
+
+    pub(super) fn was_closed(fd: i32) -> bool {
+        RECORD.load(Ordering::Relaxed) & (1 << fd) != 0
+    }
+
+    extern "C" fn record() {
+        let mut record = 0;
+        for fd in 0..3 {
+            // SAFETY: F_GETFD takes no pointer and only looks at a descriptor number.
+            #[expect(unsafe_code, reason = "safe wrappers need an open descriptor")]
+            let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
+            record |= u8::from(flags == -1) << fd;
+        }
+        let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: a null new action changes nothing, and the kernel fills in the old one.
+        #[expect(unsafe_code, reason = "nix cannot ask without setting")]
+        let asked =
+            unsafe { libc::sigaction(libc::SIGPIPE, std::ptr::null(), action.as_mut_ptr()) };
+        if asked == 0 {
+            // SAFETY: the call succeeded, so `action` was filled in (and zeroes were valid before).
+            #[expect(unsafe_code, reason = "the C structure was filled in above")]
+            let action = unsafe { action.assume_init() };
+            record |= u8::from(action.sa_sigaction == libc::SIG_IGN) * SIGPIPE_IGNORED;
+        }
+        RECORD.store(record, Ordering::Relaxed);
+    }
+
+    // SAFETY: the C library calls each entry of .init_array once, before `main` and any thread; `record`
+    // uses nothing that Rust's start-up would have to set up first.
+    #[expect(unsafe_code, reason = "the only hook before Rust's start-up code")]
+    #[unsafe(link_section = ".init_array")]
+    #[used]
+    static RECORD_AT_START: extern "C" fn() = record;
+}

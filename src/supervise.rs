@@ -1,0 +1,212 @@
+//! One loop over the command, the session, signals and the grace; what to do is decided by a pure function
+//! of the events.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tokio::time::{Instant, sleep_until};
+
+use crate::child::Child;
+use crate::exit::CommandEnd;
+use crate::report::Reporter;
+use crate::session::HeldLock;
+use crate::signals::{Caught, Signals};
+
+/// How the command's time under the lock ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The command ended by itself; the lock is still held.
+    Ended(CommandEnd),
+    /// The session ended first, for this cause; everything of the command is dead.
+    Lost { cause: String },
+}
+
+/// Watches until the command has ended, or until everything of it is dead because the session ended first.
+pub async fn supervise(
+    child: &mut Child,
+    held: &mut HeldLock,
+    signals: &mut Signals,
+    grace: Duration,
+    report: &Reporter,
+) -> anyhow::Result<End> {
+    let mut state = State::Running;
+    let mut grace_ends = None;
+    loop {
+        let event = tokio::select! {
+            biased;
+            caught = signals.next() => match caught? {
+                Caught { signal: Signal::SIGCHLD, .. } => Event::Reaped {
+                    command: child.reap()?,
+                    family_left: state != State::Running && child.has_family(),
+                },
+                caught => Event::Signal(caught),
+            },
+            cause = held.lost(), if state == State::Running => Event::SessionLost(cause),
+            () = sleep_until(grace_ends.unwrap_or_else(Instant::now)), if grace_ends.is_some() => Event::GraceOver,
+        };
+        report.detail(|| format!("{event:?}"));
+        match state.on_event(event) {
+            Action::Nothing => {}
+            Action::Forward(caught) => child.forward(caught),
+            Action::Terminate => {
+                child.signal_all(Signal::SIGTERM);
+                grace_ends = Some(Instant::now() + grace);
+            }
+            Action::Kill => {
+                child.signal_all(Signal::SIGKILL);
+                grace_ends = None;
+            }
+            Action::Finish(end) => return Ok(end),
+        }
+    }
+}
+
+/// What can happen while a command runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Event {
+    /// A child was reaped, perhaps the command; whether anything that belongs to the command is left is
+    /// asked only when it is being stopped.
+    Reaped {
+        command: Option<CommandEnd>,
+        family_left: bool,
+    },
+    SessionLost(String),
+    Signal(Caught),
+    GraceOver,
+}
+
+/// What to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Action {
+    Nothing,
+    Forward(Caught),
+    /// TERM to everything of the command; the grace begins.
+    Terminate,
+    /// KILL to everything of the command.
+    Kill,
+    Finish(End),
+}
+
+/// Where the supervision stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Running,
+    /// The session ended: TERM was sent and, once the grace is over, KILL.
+    Stopping {
+        cause: String,
+        killing: bool,
+    },
+}
+
+impl State {
+    /// The whole of the decisions, without input or output.
+    fn on_event(&mut self, event: Event) -> Action {
+        match (&mut *self, event) {
+            (_, Event::Signal(caught)) => Action::Forward(caught),
+            (
+                Self::Running,
+                Event::Reaped {
+                    command: Some(end), ..
+                },
+            ) => Action::Finish(End::Ended(end)),
+            (Self::Running, Event::SessionLost(cause)) => {
+                *self = Self::Stopping {
+                    cause,
+                    killing: false,
+                };
+                Action::Terminate
+            }
+            (
+                Self::Stopping { cause, .. },
+                Event::Reaped {
+                    family_left: false, ..
+                },
+            ) => Action::Finish(End::Lost {
+                cause: cause.clone(),
+            }),
+            (Self::Stopping { killing, .. }, Event::GraceOver) => {
+                *killing = true;
+                Action::Kill
+            }
+            // Whoever was forked while the others were being killed comes to light when one of them dies.
+            (Self::Stopping { killing: true, .. }, Event::Reaped { .. }) => Action::Kill,
+            (Self::Running, Event::Reaped { command: None, .. } | Event::GraceOver)
+            | (Self::Stopping { .. }, Event::SessionLost(_))
+            | (Self::Stopping { killing: false, .. }, Event::Reaped { .. }) => Action::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXITED: CommandEnd = CommandEnd::Exited(3);
+
+    fn reaped(command: Option<CommandEnd>, family_left: bool) -> Event {
+        Event::Reaped {
+            command,
+            family_left,
+        }
+    }
+
+    fn lost() -> Event {
+        Event::SessionLost("gone".to_owned())
+    }
+
+    /// The actions that a sequence of events leads to.
+    fn actions(events: impl IntoIterator<Item = Event>) -> Vec<Action> {
+        let mut state = State::Running;
+        events
+            .into_iter()
+            .map(|event| state.on_event(event))
+            .collect()
+    }
+
+    #[test]
+    fn a_command_that_ends_by_itself_finishes_the_supervision() {
+        assert_eq!(
+            actions([reaped(None, false), reaped(Some(EXITED), false)]),
+            [Action::Nothing, Action::Finish(End::Ended(EXITED))]
+        );
+    }
+
+    #[test]
+    fn a_lost_session_stops_the_whole_family_before_it_finishes() {
+        let end = Action::Finish(End::Lost {
+            cause: "gone".to_owned(),
+        });
+        assert_eq!(
+            actions([
+                lost(),
+                reaped(Some(EXITED), true),
+                Event::GraceOver,
+                reaped(None, true),
+                reaped(None, false)
+            ]),
+            [
+                Action::Terminate,
+                Action::Nothing,
+                Action::Kill,
+                Action::Kill,
+                end
+            ]
+        );
+    }
+
+    #[test]
+    fn signals_are_forwarded_in_every_state() {
+        let caught = Caught {
+            signal: Signal::SIGUSR1,
+            from_kernel: false,
+        };
+        assert_eq!(
+            actions([Event::Signal(caught), lost(), Event::Signal(caught)]),
+            [
+                Action::Forward(caught),
+                Action::Terminate,
+                Action::Forward(caught)
+            ]
+        );
+    }
+}

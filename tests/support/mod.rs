@@ -1,0 +1,31 @@
+//! The test harness: real servers, the real binary, and what lies between them; shared by the tests and the benches.
+
+#![allow(
+    dead_code,
+    unused_imports,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "each crate that includes this module uses its own part of it, and a panic is how a test fails"
+)]
+
+mod child;
+mod finished;
+mod installation;
+mod pglock;
+mod proxy;
+mod pty;
+mod server;
+mod server_log;
+mod sessions;
+mod stream;
+mod sys;
+mod wait;
+mod watchdog;
+
+pub use child::Running;
+pub use finished::Finished;
+pub use pglock::Pglock;
+pub use proxy::Proxy;
+pub use pty::Pty;
+pub use server::{Server, Shutdown};
+pub use wait::{until, within};

@@ -1,0 +1,195 @@
+//! A TCP relay in front of a server, which counts round trips, delays, stalls and cuts.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+use super::server::Server;
+
+/// A listening relay. Dropped, it cuts its connections and listens no more.
+pub struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    target: (String, u16),
+    delay: Duration,
+    closed: AtomicBool,
+    frozen: Mutex<bool>,
+    thawed: Condvar,
+    connections: Mutex<Vec<Arc<Connection>>>,
+}
+
+struct Connection {
+    client: TcpStream,
+    server: TcpStream,
+    turns: Mutex<Turns>,
+}
+
+/// Who spoke last, and how often the client began to.
+#[derive(Default)]
+struct Turns {
+    client_spoke_last: bool,
+    flights: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    ToServer,
+    ToClient,
+}
+
+impl Proxy {
+    /// Listens on a free port of 127.0.0.1 and relays to the server's TCP port.
+    pub fn to(server: &Server) -> Self {
+        Self::with_delay(server, Duration::ZERO)
+    }
+
+    /// The same, and each piece of data arrives this much later: a round trip takes twice the delay.
+    pub fn with_delay(server: &Server, delay: Duration) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
+        let port = listener
+            .local_addr()
+            .expect("a listener has an address")
+            .port();
+        let shared = Arc::new(Shared {
+            target: (server.host().to_owned(), server.port()),
+            delay,
+            closed: AtomicBool::new(false),
+            frozen: Mutex::new(false),
+            thawed: Condvar::new(),
+            connections: Mutex::new(Vec::new()),
+        });
+        let theirs = Arc::clone(&shared);
+        thread::spawn(move || accept(&listener, &theirs));
+        Self { port, shared }
+    }
+
+    /// The port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The variables that lead a client through here, to be put over those of the server.
+    pub fn env(&self) -> [(&'static str, String); 2] {
+        [
+            ("PGHOST", "127.0.0.1".to_owned()),
+            ("PGPORT", self.port.to_string()),
+        ]
+    }
+
+    /// For each connection since the start, how often the client sent after the server had spoken.
+    ///
+    /// The first packet counts, so this is the number of round trips, and one more for the good-bye that a client
+    /// sends without awaiting an answer.
+    pub fn flights(&self) -> Vec<usize> {
+        let connections = self.shared.connections();
+        connections
+            .iter()
+            .map(|each| each.turns.lock().unwrap().flights)
+            .collect()
+    }
+
+    /// Closes all connections; new ones are taken.
+    pub fn cut(&self) {
+        self.shared
+            .connections()
+            .iter()
+            .for_each(|each| each.close());
+    }
+
+    /// Keeps back all data, in both directions, as a network does that loses everything.
+    pub fn freeze(&self) {
+        *self.shared.frozen.lock().unwrap() = true;
+    }
+
+    /// Lets the data through that [`Self::freeze`] kept back, and all that follows.
+    pub fn thaw(&self) {
+        *self.shared.frozen.lock().unwrap() = false;
+        self.shared.thawed.notify_all();
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.closed.store(true, Ordering::SeqCst);
+        self.cut();
+        self.thaw();
+        // Wakes the accepting thread, which then sees that it is over.
+        drop(TcpStream::connect(("127.0.0.1", self.port)));
+    }
+}
+
+impl Shared {
+    fn connections(&self) -> MutexGuard<'_, Vec<Arc<Connection>>> {
+        self.connections.lock().unwrap()
+    }
+
+    fn let_pass(&self) {
+        thread::sleep(self.delay);
+        let frozen = self.frozen.lock().unwrap();
+        drop(self.thawed.wait_while(frozen, |frozen| *frozen));
+    }
+}
+
+impl Connection {
+    fn close(&self) {
+        // An error means that the other side was first.
+        drop(self.client.shutdown(Shutdown::Both));
+        drop(self.server.shutdown(Shutdown::Both));
+    }
+
+    fn note(&self, direction: Direction) {
+        let mut turns = self.turns.lock().unwrap();
+        let from_client = matches!(direction, Direction::ToServer);
+        turns.flights += usize::from(from_client && !turns.client_spoke_last);
+        turns.client_spoke_last = from_client;
+    }
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    for client in listener.incoming().map_while(Result::ok) {
+        if shared.closed.load(Ordering::SeqCst) {
+            return;
+        }
+        // A server that is down is met by the client as a connection that closes at once.
+        let Ok(server) = TcpStream::connect((shared.target.0.as_str(), shared.target.1)) else {
+            continue;
+        };
+        // The proxy must not add the delays of Nagle's algorithm to those it is asked for.
+        for socket in [&client, &server] {
+            socket.set_nodelay(true).expect("a socket takes options");
+        }
+        let connection = Arc::new(Connection {
+            client,
+            server,
+            turns: Mutex::default(),
+        });
+        shared.connections().push(Arc::clone(&connection));
+        for direction in [Direction::ToServer, Direction::ToClient] {
+            let (shared, connection) = (Arc::clone(shared), Arc::clone(&connection));
+            thread::spawn(move || relay(direction, &connection, &shared));
+        }
+    }
+}
+
+fn relay(direction: Direction, connection: &Connection, shared: &Shared) {
+    let (mut from, mut to) = match direction {
+        Direction::ToServer => (&connection.client, &connection.server),
+        Direction::ToClient => (&connection.server, &connection.client),
+    };
+    let mut buffer = [0; 16 * 1024];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        // Before it is passed on, or the answer could be noted first.
+        connection.note(direction);
+        shared.let_pass();
+        if to.write_all(&buffer[..count]).is_err() {
+            connection.close();
+        }
+    }
+    drop(to.shutdown(Shutdown::Write));
+}
