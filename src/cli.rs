@@ -25,7 +25,8 @@ use clap::{ArgAction, ArgGroup, Args, Parser, Subcommand, ValueEnum};
                   containers or CI jobs exactly one does the work.\n\n\
                   The lock lives in the server's memory and belongs to pglock's session: it goes when the \
                   command has ended, and also when pglock, its host or its connection dies. There is no \
-                  table and nothing to clean up."
+                  table and nothing to clean up.",
+    after_long_help = sections()
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -264,4 +265,89 @@ pub struct KeyArgs {
     /// Names of the locks
     #[arg(value_name = "NAME", required = true, allow_negative_numbers = true)]
     pub name: Vec<String>,
+}
+
+/// What each exit status means, for --help and the manual page.
+pub const EXIT_STATUS: [(&str, &str); 12] = [
+    ("the command's own", "the command ran to its end"),
+    (
+        "128+N",
+        "the command was killed by signal N, or pglock got signal N while waiting (nothing was run)",
+    ),
+    (
+        "0, 1",
+        "list -q: held, not held; release: freed, nothing was held",
+    ),
+    (
+        "75",
+        "the lock was not obtained, or is still held after release (-E changes it for run and try)",
+    ),
+    ("120", "permission denied by the server"),
+    (
+        "121",
+        "cannot connect: refused, timed out, authentication, TLS, too many connections",
+    ),
+    (
+        "122",
+        "this server cannot hold such a lock (standby, look-alike); nothing was run",
+    ),
+    (
+        "123",
+        "the lock was lost while the command ran; the command was stopped",
+    ),
+    (
+        "125",
+        "pglock failed otherwise: usage, configuration, an unexpected server error",
+    ),
+    (
+        "126",
+        "the command cannot be executed (the lock was released)",
+    ),
+    ("127", "the command was not found (the lock was released)"),
+    ("0", "everything else that was asked for was done"),
+];
+
+/// The environment that pglock reads and sets, for --help and the manual page.
+pub const ENVIRONMENT: [(&str, &str); 7] = [
+    ("PGLOCK_NAMESPACE", "as --namespace; empty means unset"),
+    (
+        "PGLOCK_URL",
+        "where to connect: a URI or a keyword=value string; options win over it",
+    ),
+    (
+        "PGHOST, PGHOSTADDR, PGPORT, PGDATABASE, PGUSER, PGPASSWORD, PGOPTIONS, PGSSLMODE",
+        "as for psql, after options and PGLOCK_URL; PGSSLMODE is disable, prefer or require",
+    ),
+    (
+        "PGCONNECT_TIMEOUT",
+        "seconds for name look-up, TCP, TLS and authentication; 10 by default, 0 waits for ever",
+    ),
+    (
+        "DATABASE_URL",
+        "used only if nothing else says where to connect",
+    ),
+    (
+        "PGLOCK_NAME, PGLOCK_KEY",
+        "set for the command: the lock's name, and its key (N, or A,B in a namespace)",
+    ),
+    (
+        "PGLOCK_BACKEND_PID",
+        "set for the command: the process ID of the server's backend that holds the lock",
+    ),
+];
+
+/// The end of `pglock --help`.
+fn sections() -> String {
+    let list = |title: &str, items: &[(&str, &str)]| {
+        items
+            .iter()
+            .fold(format!("{title}:\n"), |text, (term, meaning)| {
+                format!("{text}  {term}\n          {meaning}\n")
+            })
+    };
+    [
+        list("Exit status", &EXIT_STATUS),
+        list("Environment", &ENVIRONMENT),
+    ]
+    .join("\n")
 }

@@ -1,0 +1,97 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_pglock_global_optspecs
+    string join \n d/dbname= h/host= p/port= U/username= ?/help V/version
+end
+
+function __fish_pglock_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_pglock_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_pglock_using_subcommand
+    set -l cmd (__fish_pglock_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c pglock -n "__fish_pglock_needs_command" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
+complete -c pglock -n "__fish_pglock_needs_command" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
+complete -c pglock -n "__fish_pglock_needs_command" -s p -l port -d 'Server port' -r
+complete -c pglock -n "__fish_pglock_needs_command" -s U -l username -d 'Role to connect as' -r
+complete -c pglock -n "__fish_pglock_needs_command" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
+complete -c pglock -n "__fish_pglock_needs_command" -s V -l version -d 'Print version'
+complete -c pglock -n "__fish_pglock_needs_command" -f -a "run" -d 'Wait for the lock, then run COMMAND while holding it'
+complete -c pglock -n "__fish_pglock_needs_command" -f -a "try" -d 'Run COMMAND if the lock is free now, and never wait'
+complete -c pglock -n "__fish_pglock_needs_command" -f -a "list" -d 'Show who holds and who waits for advisory locks'
+complete -c pglock -n "__fish_pglock_needs_command" -f -a "release" -d 'Free a lock that somebody else holds, by ending the holder\'s session'
+complete -c pglock -n "__fish_pglock_needs_command" -f -a "key" -d 'Print the key of each NAME, one a line; needs no server'
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s w -l timeout -d 'Wait at most this long for connection and lock together; 0 is like `try`' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s E -l conflict-exit-code -d 'Exit with N (0-255) instead of 75 when the lock was not obtained' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s c -l command -d 'Run STRING with /bin/sh -c' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -l grace -d 'Time between TERM and KILL when pglock itself stops the command [default: 10s]' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s p -l port -d 'Server port' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s U -l username -d 'Role to connect as' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s n -l nonblock -d 'Do not wait: like `try`'
+complete -c pglock -n "__fish_pglock_using_subcommand run" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s s -l shared -d 'Take a shared lock: many shared holders at once, or one exclusive'
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s q -l quiet -d 'No message when the lock was not obtained'
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s v -l verbose -d 'Say on standard error what is done, with times'
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
+complete -c pglock -n "__fish_pglock_using_subcommand try" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -s E -l conflict-exit-code -d 'Exit with N (0-255) instead of 75 when the lock was not obtained' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -s c -l command -d 'Run STRING with /bin/sh -c' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -l grace -d 'Time between TERM and KILL when pglock itself stops the command [default: 10s]' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -s p -l port -d 'Server port' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -s U -l username -d 'Role to connect as' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
+complete -c pglock -n "__fish_pglock_using_subcommand try" -s s -l shared -d 'Take a shared lock: many shared holders at once, or one exclusive'
+complete -c pglock -n "__fish_pglock_using_subcommand try" -s q -l quiet -d 'No message when the lock was not obtained'
+complete -c pglock -n "__fish_pglock_using_subcommand try" -s v -l verbose -d 'Say on standard error what is done, with times'
+complete -c pglock -n "__fish_pglock_using_subcommand try" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
+complete -c pglock -n "__fish_pglock_using_subcommand list" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
+complete -c pglock -n "__fish_pglock_using_subcommand list" -l format -d 'Format of the output' -r -f -a "table\t'For people'
+json\t'One array; the keys are stable'
+csv\t'RFC 4180, with a header line'"
+complete -c pglock -n "__fish_pglock_using_subcommand list" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
+complete -c pglock -n "__fish_pglock_using_subcommand list" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
+complete -c pglock -n "__fish_pglock_using_subcommand list" -s p -l port -d 'Server port' -r
+complete -c pglock -n "__fish_pglock_using_subcommand list" -s U -l username -d 'Role to connect as' -r
+complete -c pglock -n "__fish_pglock_using_subcommand list" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
+complete -c pglock -n "__fish_pglock_using_subcommand list" -l json -d 'The same as --format json'
+complete -c pglock -n "__fish_pglock_using_subcommand list" -l wide -d 'More columns: application, client, database, blocked by'
+complete -c pglock -n "__fish_pglock_using_subcommand list" -s a -l all-databases -d 'Locks of all databases of the server, not only of the current one'
+complete -c pglock -n "__fish_pglock_using_subcommand list" -s q -l quiet -d 'No output: exit 0 when a lock is held, 1 when none is'
+complete -c pglock -n "__fish_pglock_using_subcommand list" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
+complete -c pglock -n "__fish_pglock_using_subcommand release" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
+complete -c pglock -n "__fish_pglock_using_subcommand release" -l pid -d 'Only the holder with this backend process ID' -r
+complete -c pglock -n "__fish_pglock_using_subcommand release" -l timeout -d 'Wait at most this long until the lock is really gone [default: 30s]' -r
+complete -c pglock -n "__fish_pglock_using_subcommand release" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
+complete -c pglock -n "__fish_pglock_using_subcommand release" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
+complete -c pglock -n "__fish_pglock_using_subcommand release" -s p -l port -d 'Server port' -r
+complete -c pglock -n "__fish_pglock_using_subcommand release" -s U -l username -d 'Role to connect as' -r
+complete -c pglock -n "__fish_pglock_using_subcommand release" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
+complete -c pglock -n "__fish_pglock_using_subcommand release" -s f -l force -d 'Do not ask: terminate the holders\' sessions at once'
+complete -c pglock -n "__fish_pglock_using_subcommand release" -l dry-run -d 'Show whom it would end, and end nobody'
+complete -c pglock -n "__fish_pglock_using_subcommand release" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
+complete -c pglock -n "__fish_pglock_using_subcommand key" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
+complete -c pglock -n "__fish_pglock_using_subcommand key" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
+complete -c pglock -n "__fish_pglock_using_subcommand key" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
+complete -c pglock -n "__fish_pglock_using_subcommand key" -s p -l port -d 'Server port' -r
+complete -c pglock -n "__fish_pglock_using_subcommand key" -s U -l username -d 'Role to connect as' -r
+complete -c pglock -n "__fish_pglock_using_subcommand key" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
+complete -c pglock -n "__fish_pglock_using_subcommand key" -s ? -l help -d 'Print help (-? is brief, --help is complete)'

@@ -1,0 +1,91 @@
+//! Every command that the README shows is run as it stands.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{Finished, Running, Server, Watchdog};
+
+/// The jobs that the README speaks of, each of which prints its name.
+const JOBS: [&str; 3] = ["report", "deploy", "load"];
+
+#[test]
+fn the_commands_of_the_readme_do_what_it_says() {
+    let place = Place::new();
+    let blocks = blocks("sh");
+    assert!(blocks.len() > 9, "the README shows commands: {blocks:?}");
+    for block in blocks {
+        place.sh(&block).assert_code(0);
+    }
+    place
+        .sh("pglock key my_lock")
+        .assert_stdout("9207781743510115226\n");
+}
+
+#[test]
+fn the_sql_of_the_readme_gives_the_key_it_says() {
+    let [statement] = blocks("sql").try_into().unwrap();
+    let row = Server::shared()
+        .client()
+        .query_one(&statement, &[])
+        .unwrap();
+    assert_eq!(row.get::<_, i64>(0), 9_207_781_743_510_115_226);
+}
+
+#[test]
+fn the_cron_entry_of_the_readme_runs_its_job() {
+    let place = Place::new();
+    let [entry] = blocks("cron").try_into().unwrap();
+    let command = entry.splitn(6, ' ').nth(5).unwrap();
+    let command = command
+        .replace(
+            "postgres://cron@db.example/app",
+            &format!("dbname={}", place.database),
+        )
+        .replace("/opt/report.sh", "./report.sh");
+    place.sh(&command).assert_code(0).assert_stdout("report\n");
+}
+
+/// A directory with the jobs in it, and a database whose locks nobody else takes.
+struct Place {
+    scratch: Watchdog,
+    database: String,
+}
+
+impl Place {
+    fn new() -> Self {
+        let scratch = Watchdog::start();
+        for job in JOBS {
+            let path = scratch.directory().join(format!("{job}.sh"));
+            fs::write(&path, format!("#!/bin/sh\necho {job}\n")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let database = Server::shared().database();
+        Self { scratch, database }
+    }
+
+    /// Runs a block of the README in a shell that finds pglock on its PATH and stops at the first failure.
+    fn sh(&self, script: &str) -> Finished {
+        let binary = Path::new(env!("CARGO_BIN_EXE_pglock")).parent().unwrap();
+        let path = std::env::var("PATH").unwrap();
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-euc", script])
+            .current_dir(self.scratch.directory())
+            .env("PATH", format!("{}:{path}", binary.display()))
+            .envs(Server::shared().env())
+            .env("PGDATABASE", &self.database);
+        Running::start(&mut shell).wait()
+    }
+}
+
+/// The fenced blocks of one language.
+fn blocks(language: &str) -> Vec<String> {
+    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let fence = format!("```{language}\n");
+    let after_fences = readme.split(&fence).skip(1);
+    after_fences
+        .map(|text| text.split("```").next().unwrap().to_owned())
+        .collect()
+}
