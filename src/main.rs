@@ -10,7 +10,6 @@ mod identity;
 mod inventory;
 mod key;
 mod output;
-mod process_tree;
 mod report;
 mod session;
 mod signals;

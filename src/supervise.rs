@@ -44,15 +44,20 @@ pub async fn supervise(
             cause = held.lost(), if state == State::Running => Event::SessionLost(cause),
             () = sleep_until(grace_ends.unwrap_or_else(Instant::now)), if grace_ends.is_some() => Event::GraceOver,
         };
-        report.detail(|| format!("{event:?}"));
         match state.on_event(event) {
             Action::Nothing => {}
-            Action::Forward(caught) => child.forward(caught),
+            Action::Forward(caught) => {
+                report.detail(|| format!("passing {} on", caught.signal));
+                child.forward(caught);
+            }
             Action::Terminate => {
+                report.detail(|| "the session has ended: stopping the command".to_owned());
                 child.signal_all(Signal::SIGTERM);
                 grace_ends = Some(Instant::now() + grace);
             }
             Action::Kill => {
+                report
+                    .detail(|| "the grace is over: killing what is left of the command".to_owned());
                 child.signal_all(Signal::SIGKILL);
                 grace_ends = None;
             }

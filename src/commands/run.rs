@@ -212,6 +212,7 @@ impl Plan {
     /// The line for a lock that was not obtained.
     async fn explain_busy(&self, session: Session) -> Option<String> {
         if self.quiet {
+            session.close().await;
             return None;
         }
         let lock = &self.request.identity.lock;

@@ -1,21 +1,22 @@
 //! The command as a process: started, signalled and reaped from this one place.
 
-use std::ffi::{CString, OsStr, OsString};
+mod image;
+mod tree;
+
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
-use nix::libc;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, close, execve, fork, pipe2, setpgid};
+use nix::unistd::{ForkResult, Pid, fork, pipe2};
 
+use self::image::Image;
 use crate::exit::{CommandEnd, Fault};
-use crate::process_tree;
-use crate::signals::{self, Caught, Inherited};
+use crate::signals::{Caught, Inherited};
 
 /// What to run: the words of the command, and what is added to its environment.
 #[derive(Debug)]
@@ -40,7 +41,10 @@ pub struct Child {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
     OwnGroup,
-    SharedGroup,
+    /// `since` tells the command's descendants from older children of this process.
+    SharedGroup {
+        since: u64,
+    },
 }
 
 impl Child {
@@ -49,11 +53,7 @@ impl Child {
     /// The environment is pglock's own and the additions. Errors: [`Fault::CommandNotFound`],
     /// [`Fault::CannotExecute`].
     pub fn start(command: &Command, inherited: &Inherited) -> anyhow::Result<Self> {
-        let family = if has_controlling_terminal() {
-            Family::SharedGroup
-        } else {
-            Family::OwnGroup
-        };
+        let own_group = !has_controlling_terminal();
         nix::sys::prctl::set_child_subreaper(true)?;
         let image = Image::of(command)?;
         let (failure_of_exec, report) = pipe2(OFlag::O_CLOEXEC)?;
@@ -61,14 +61,19 @@ impl Child {
         #[expect(unsafe_code, reason = "fork(2) has no safe form")]
         let forked = unsafe { fork() }?;
         let pid = match forked {
-            ForkResult::Child => image.become_it(family, inherited, &report),
+            ForkResult::Child => image.turn_into(own_group, inherited, &report),
             ForkResult::Parent { child } => child,
         };
         drop(report);
         match read_errno(failure_of_exec)? {
             None => Ok(Self {
                 pid,
-                family,
+                family: if own_group {
+                    Family::OwnGroup
+                } else {
+                    let since = tree::start_of(pid).unwrap_or_default();
+                    Family::SharedGroup { since }
+                },
                 is_reaped: false,
             }),
             Some(errno) => {
@@ -85,9 +90,9 @@ impl Child {
     /// Passes a signal on, unless the command got it from the terminal itself.
     pub fn forward(&self, caught: Caught) {
         match self.family {
-            Family::SharedGroup if caught.from_kernel => {}
-            Family::SharedGroup if self.is_reaped => {}
-            Family::SharedGroup => ignore_gone(kill(self.pid, caught.signal)),
+            Family::SharedGroup { .. } if caught.from_kernel => {}
+            Family::SharedGroup { .. } if self.is_reaped => {}
+            Family::SharedGroup { .. } => ignore_gone(kill(self.pid, caught.signal)),
             Family::OwnGroup => self
                 .members()
                 .into_iter()
@@ -115,7 +120,7 @@ impl Child {
     fn members(&self) -> Vec<Pid> {
         let leader = Some(self.pid).filter(|_| !self.is_reaped);
         match self.family {
-            Family::SharedGroup => process_tree::descendants(),
+            Family::SharedGroup { since } => tree::descendants(since),
             Family::OwnGroup => {
                 let group = Pid::from_raw(-self.pid.as_raw());
                 let left_its_group = leader.filter(|_| kill(group, None) == Err(Errno::ESRCH));
@@ -175,91 +180,4 @@ fn read_errno(failure_of_exec: OwnedFd) -> io::Result<Option<Errno>> {
         .try_into()
         .ok()
         .map(|bytes| Errno::from_raw(i32::from_ne_bytes(bytes))))
-}
-
-/// Everything execve(2) needs, made before fork(2) so that the child does as little as possible.
-struct Image {
-    candidates: Vec<CString>,
-    words: Vec<CString>,
-    environment: Vec<CString>,
-}
-
-impl Image {
-    fn of(command: &Command) -> anyhow::Result<Self> {
-        let added = |name: &OsString| command.environment.iter().any(|(added, _)| name == added);
-        let kept = std::env::vars_os().filter(|(name, _)| !added(name));
-        let added = command.environment.iter();
-        let environment = kept.chain(added.map(|(name, value)| (name.into(), value.into())));
-        Ok(Self {
-            candidates: candidates(&command.words[0])?,
-            words: c_strings(command.words.iter().cloned())?,
-            environment: c_strings(
-                environment.map(|(name, value)| [name, value].join(OsStr::new("="))),
-            )?,
-        })
-    }
-
-    /// Turns the calling process into the command, or reports the errno and ends.
-    fn become_it(&self, family: Family, inherited: &Inherited, report: &OwnedFd) -> ! {
-        let errno = match prepare(family, inherited) {
-            Ok(()) => self.exec(),
-            Err(errno) => errno,
-        };
-        let _ = nix::unistd::write(report, &(errno as i32).to_ne_bytes());
-        // SAFETY: _exit(2) ends the process at once and runs none of the parent's handlers.
-        #[expect(unsafe_code, reason = "_exit(2) has no safe form")]
-        unsafe {
-            libc::_exit(1)
-        }
-    }
-
-    /// Tries the candidates in order, as execvp(3), but never hands a file to a shell.
-    fn exec(&self) -> Errno {
-        let mut refused = None;
-        for path in &self.candidates {
-            match execve(path, &self.words, &self.environment) {
-                Err(Errno::EACCES) => refused = Some(Errno::EACCES),
-                Err(Errno::ENOENT | Errno::ENOTDIR) => {}
-                Err(errno) => return errno,
-            }
-        }
-        refused.unwrap_or(Errno::ENOENT)
-    }
-}
-
-/// Undoes in the child what pglock and Rust's start-up did to the inherited process state.
-fn prepare(family: Family, inherited: &Inherited) -> nix::Result<()> {
-    if family == Family::OwnGroup {
-        setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
-    }
-    for fd in signals::closed_at_start() {
-        close(fd)?;
-    }
-    inherited.restore()
-}
-
-/// The paths that execvp(3) would try: the program itself when it names a path, else one for each
-/// directory of PATH.
-fn candidates(program: &OsStr) -> anyhow::Result<Vec<CString>> {
-    if program.is_empty() || program.as_bytes().contains(&b'/') {
-        return c_strings([program.to_owned()]);
-    }
-    let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
-    c_strings(
-        std::env::split_paths(&path).map(|directory| match directory.as_os_str() {
-            current if current.is_empty() => program.to_owned(),
-            _ => directory.join(program).into_os_string(),
-        }),
-    )
-}
-
-/// What the C library searches without PATH (confstr(3), `_CS_PATH`).
-const DEFAULT_PATH: &str = "/bin:/usr/bin";
-
-/// argv, paths and environment come from the kernel as C strings, so a NUL is met only in a NAME.
-fn c_strings(words: impl IntoIterator<Item = OsString>) -> anyhow::Result<Vec<CString>> {
-    words
-        .into_iter()
-        .map(|word| Ok(CString::new(word.into_vec())?))
-        .collect()
 }

@@ -1,0 +1,99 @@
+//! What a child becomes between fork(2) and execve(2).
+
+use std::ffi::{CString, OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::unistd::{Pid, close, execve, setpgid};
+
+use super::Command;
+use crate::signals::{self, Inherited};
+
+/// Everything execve(2) needs, made before fork(2) so that the child does as little as possible.
+pub struct Image {
+    candidates: Vec<CString>,
+    words: Vec<CString>,
+    environment: Vec<CString>,
+}
+
+impl Image {
+    pub fn of(command: &Command) -> anyhow::Result<Self> {
+        let added = |name: &OsString| command.environment.iter().any(|(added, _)| name == added);
+        let kept = std::env::vars_os().filter(|(name, _)| !added(name));
+        let added = command.environment.iter();
+        let environment = kept.chain(added.map(|(name, value)| (name.into(), value.into())));
+        Ok(Self {
+            candidates: candidates(&command.words[0])?,
+            words: c_strings(command.words.iter().cloned())?,
+            environment: c_strings(
+                environment.map(|(name, value)| [name, value].join(OsStr::new("="))),
+            )?,
+        })
+    }
+
+    /// Turns the calling process into the command, or reports the errno and ends.
+    pub fn turn_into(&self, own_group: bool, inherited: &Inherited, report: &OwnedFd) -> ! {
+        let errno = match prepare(own_group, inherited) {
+            Ok(()) => self.exec(),
+            Err(errno) => errno,
+        };
+        let _ = nix::unistd::write(report, &(errno as i32).to_ne_bytes());
+        // SAFETY: _exit(2) ends the process at once and runs none of the parent's handlers.
+        #[expect(unsafe_code, reason = "_exit(2) has no safe form")]
+        unsafe {
+            libc::_exit(1)
+        }
+    }
+
+    /// Tries the candidates in order, as execvp(3), but never hands a file to a shell.
+    fn exec(&self) -> Errno {
+        let mut refused = None;
+        for path in &self.candidates {
+            match execve(path, &self.words, &self.environment) {
+                Err(Errno::EACCES) => refused = Some(Errno::EACCES),
+                Err(Errno::ENOENT | Errno::ENOTDIR) => {}
+                Err(errno) => return errno,
+            }
+        }
+        refused.unwrap_or(Errno::ENOENT)
+    }
+}
+
+/// Undoes in the child what pglock and Rust's start-up did to the inherited process state.
+fn prepare(own_group: bool, inherited: &Inherited) -> nix::Result<()> {
+    if own_group {
+        setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+    }
+    for fd in signals::closed_at_start() {
+        close(fd)?;
+    }
+    inherited.restore()
+}
+
+/// The paths that execvp(3) would try: the program itself when it names a path, else one for each
+/// directory of PATH.
+fn candidates(program: &OsStr) -> anyhow::Result<Vec<CString>> {
+    if program.is_empty() || program.as_bytes().contains(&b'/') {
+        return c_strings([program.to_owned()]);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
+    c_strings(
+        std::env::split_paths(&path).map(|directory| match directory.as_os_str() {
+            current if current.is_empty() => program.to_owned(),
+            _ => directory.join(program).into_os_string(),
+        }),
+    )
+}
+
+/// What the C library searches without PATH (confstr(3), `_CS_PATH`).
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+/// argv, paths and environment come from the kernel as C strings, so a NUL is met only in a NAME.
+fn c_strings(words: impl IntoIterator<Item = OsString>) -> anyhow::Result<Vec<CString>> {
+    words
+        .into_iter()
+        .map(|word| Ok(CString::new(word.into_vec())?))
+        .collect()
+}
