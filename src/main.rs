@@ -1,5 +1,6 @@
 //! pglock: run a command while holding a PostgreSQL advisory lock.
 
+mod acquire;
 mod child;
 mod cli;
 mod commands;

@@ -154,6 +154,15 @@ impl Child {
     }
 }
 
+/// A command must not outlive the supervision that failed: nobody would hold the lock for it.
+impl Drop for Child {
+    fn drop(&mut self) {
+        if !self.is_reaped {
+            self.signal_all(Signal::SIGKILL);
+        }
+    }
+}
+
 /// A process that has gone meanwhile needs no signal.
 fn ignore_gone(sent: nix::Result<()>) {
     let _ = sent;

@@ -1,0 +1,120 @@
+//! From nothing to a held lock: connect, try, and wait between tries as long as the patience lasts.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use crate::connection::Settings;
+use crate::exit::Fault;
+use crate::identity::Stage;
+use crate::report::Reporter;
+use crate::session::{Attempt, HeldLock, Request, Session, Wait};
+
+/// The pause between two tries: short at first for short jobs, then one statement a second for each waiter.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Each pause is between 1 - JITTER and 1 + JITTER of what it should be, so that waiters that started together
+/// do not try together.
+const JITTER: f64 = 0.25;
+
+/// How long a server that was connected to may take to answer a single try.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
+/// The same for the try at the end of the patience.
+const LAST_ANSWER_DEADLINE: Duration = Duration::from_secs(1);
+
+/// How long to wait for connection and lock together.
+#[derive(Clone, Copy, Debug)]
+pub enum Patience {
+    None,
+    Until(Instant),
+    Unlimited,
+}
+
+/// What the patience came to.
+pub enum Acquired {
+    Held(HeldLock),
+    /// Somebody else holds the lock; the session is still open.
+    NotObtained(Session),
+}
+
+/// Connects and tries until the lock is held or the patience is over.
+pub async fn acquire(
+    settings: &Settings,
+    request: &mut Request,
+    patience: Patience,
+    report: &Reporter,
+) -> anyhow::Result<Acquired> {
+    let mut session = patience.connect(settings, request).await?;
+    report.detail(|| {
+        format!(
+            "connected to database {} as {}",
+            settings.database, settings.user
+        )
+    });
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let (busy, at) = match patience.try_lock(session, request).await? {
+            Attempt::Held(held) => {
+                report.detail(|| format!("holding the lock, backend {}", held.backend_pid()));
+                return Ok(Acquired::Held(held));
+            }
+            Attempt::Busy { session, at } => (session, at),
+        };
+        if !patience.wait(pause).await {
+            return Ok(Acquired::NotObtained(busy));
+        }
+        if request.wait == Wait::NotYet {
+            report.detail(|| "somebody else holds the lock: waiting".to_owned());
+            request.wait = Wait::Since(at);
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+        session = busy;
+    }
+}
+
+impl Patience {
+    async fn connect(self, settings: &Settings, request: &Request) -> anyhow::Result<Session> {
+        let application_name = request.identity.application_name(Stage::Holding);
+        let opened = Session::open(settings, &application_name);
+        let Self::Until(deadline) = self else {
+            return opened.await;
+        };
+        let opened = timeout_at(deadline, opened).await;
+        opened.unwrap_or_else(|_| {
+            Err(Fault::CannotConnect.error("cannot connect: the time given by --timeout is over"))
+        })
+    }
+
+    /// One try; a server that does not answer is given up, except where the wait is unlimited.
+    async fn try_lock(self, session: Session, request: &Request) -> anyhow::Result<Attempt> {
+        let answer = session.try_lock(request);
+        let limit = match self {
+            Self::Unlimited => return answer.await,
+            Self::None => ANSWER_DEADLINE,
+            Self::Until(deadline) => left_until(deadline).max(LAST_ANSWER_DEADLINE),
+        };
+        let answer = timeout(limit, answer).await;
+        answer.unwrap_or_else(|_| Err(Fault::CannotConnect.error("the server does not answer")))
+    }
+
+    /// Pauses between two tries; `false` when there is no time for another.
+    async fn wait(self, pause: Duration) -> bool {
+        let pause = pause.mul_f64(1.0 - JITTER + 2.0 * JITTER * fastrand::f64());
+        match self {
+            Self::None => false,
+            Self::Unlimited => {
+                sleep(pause).await;
+                true
+            }
+            Self::Until(deadline) => {
+                let left = left_until(deadline);
+                sleep(pause.min(left)).await;
+                !left.is_zero()
+            }
+        }
+    }
+}
+
+fn left_until(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
+}
