@@ -31,27 +31,43 @@ pub fn command_line(words: &[impl AsRef<std::ffi::OsStr>]) -> String {
 
 const MASK: &str = "***";
 
-/// Masks the secrets in one word, or in each blank-separated part of a shell's command string.
+/// Masks every secret in one word, which may be a shell's whole command string.
 fn mask_secrets(word: &str) -> String {
-    word.split_inclusive(char::is_whitespace)
-        .map(mask_secret)
-        .collect()
+    let masked: String = word
+        .split_inclusive(char::is_whitespace)
+        .map(|part| mask_uri(part).unwrap_or_else(|| part.to_owned()))
+        .collect();
+    mask_values(&masked)
 }
 
-fn mask_secret(part: &str) -> String {
-    if let Some(masked) = mask_uri(part) {
-        return masked;
-    }
-    let lower = part.to_ascii_lowercase();
-    let Some(found) = lower.find("password=") else {
-        return part.to_owned();
+/// Masks the value after each `password=`, which may have blanks around the sign and be quoted.
+fn mask_values(text: &str) -> String {
+    let Some(found) = text.to_ascii_lowercase().find("password") else {
+        return text.to_owned();
     };
-    let value = found + "password=".len();
-    let rest = &part[value..];
-    let end = rest
-        .find(|c: char| c == '&' || c.is_whitespace())
-        .unwrap_or(rest.len());
-    format!("{}{MASK}{}", &part[..value], mask_secret(&rest[end..]))
+    let (before, rest) = text.split_at(found + "password".len());
+    let Some(value) = rest.trim_start().strip_prefix('=').map(str::trim_start) else {
+        return format!("{before}{}", mask_values(rest));
+    };
+    let sign = &rest[..rest.len() - value.len()];
+    let after = mask_values(&value[end_of_value(value)..]);
+    format!("{before}{sign}{MASK}{after}")
+}
+
+/// Where the value at the start of `text` ends: after its closing quote, or before a blank or `&`; a backslash
+/// takes the character behind it along.
+fn end_of_value(text: &str) -> usize {
+    let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'));
+    let mut chars = text.char_indices().skip(usize::from(quote.is_some()));
+    while let Some((at, c)) = chars.next() {
+        match (c, quote) {
+            ('\\', _) => drop(chars.next()),
+            (c, Some(quote)) if c == quote => return at + c.len_utf8(),
+            (c, None) if c == '&' || c.is_whitespace() => return at,
+            _ => {}
+        }
+    }
+    text.len()
 }
 
 /// Masks generously: everything from the user's colon to the last `@`, so that a password with an
@@ -61,7 +77,7 @@ fn mask_uri(part: &str) -> Option<String> {
     let at = user + part[user..].rfind('@')?;
     let colon = user + part[user..at].find(':')?;
     let names_a_user = !part[user..colon].contains('/');
-    names_a_user.then(|| format!("{}{MASK}{}", &part[..=colon], mask_secret(&part[at..])))
+    names_a_user.then(|| format!("{}{MASK}{}", &part[..=colon], &part[at..]))
 }
 
 #[cfg(test)]
@@ -96,6 +112,11 @@ mod tests {
             shown("host=h password=s3cret user=u"),
             "'host=h password=*** user=u'"
         );
+        assert_eq!(
+            shown(r"host=h password = 's3 \'cret' user=u"),
+            "'host=h password = *** user=u'"
+        );
+        assert_eq!(shown("a password is set"), "'a password is set'");
         assert_eq!(shown("--password=s3cret"), "'--password=***'");
         assert_eq!(shown("https://h/a:b@c"), "https://h/a:b@c");
     }

@@ -78,7 +78,8 @@ async fn release_one(
     holders.retain(|holder| args.pid.is_none_or(|pid| holder.pid == Some(pid)));
     for holder in &holders {
         let described = format!("{lock} is held by {}", holder.describe());
-        if let Some(transaction) = &holder.prepared_transaction {
+        if holder.prepared {
+            let transaction = holder.prepared_transaction.as_deref().unwrap_or("?");
             let transaction = transaction.replace('\'', "''");
             tally.still_held.push(format!(
                 "{described}; ROLLBACK PREPARED '{transaction}' frees it"

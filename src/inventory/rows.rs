@@ -48,8 +48,9 @@ pub struct LockRow {
 pub const SHIELD: &str = "SELECT pg_catalog.set_config('search_path', 'pg_catalog', true), \
      pg_catalog.set_config('statement_timeout', '0', true)";
 
-/// `{wait_start}` and `{scope}` are filled in; a `pg_locks` row shows the two halves of a key as unsigned
-/// numbers, and `objsubid` tells its form (PostgreSQL documentation, 54.12 "`pg_locks`").
+/// What stands in braces is filled in. A `pg_locks` row shows the two halves of a key as unsigned numbers, and
+/// `objsubid` tells its form (PostgreSQL documentation, 54.12 "`pg_locks`"). A prepared transaction has no pid
+/// there; the row of its transaction ID leads to it.
 const QUERY: &str = "\
     WITH activity AS MATERIALIZED ( \
         SELECT pid, datname, usename, application_name, backend_start, query_start, \
@@ -57,8 +58,12 @@ const QUERY: &str = "\
             CASE WHEN application_name LIKE 'pglock%' THEN query END AS query \
         FROM pg_stat_activity), \
     locks AS MATERIALIZED ( \
-        SELECT * FROM pg_locks l \
-        WHERE l.locktype = 'advisory' AND l.objsubid IN (1, 2) AND {locks_in_scope}), \
+        SELECT * FROM pg_locks \
+        WHERE locktype = 'advisory' OR (locktype = 'transactionid' AND pid IS NULL)), \
+    prepared AS ( \
+        SELECT l.virtualtransaction, p.gid, p.owner, p.prepared \
+        FROM locks l JOIN pg_prepared_xacts p ON p.transaction = l.transactionid \
+        WHERE l.locktype = 'transactionid'), \
     found AS ( \
         SELECT l.classid, l.objid, l.objsubid, l.mode, l.granted, l.pid, d.datname AS database, \
             coalesce(a.usename, p.owner) AS usename, a.application_name, a.client, \
@@ -68,7 +73,8 @@ const QUERY: &str = "\
         FROM locks l \
         LEFT JOIN pg_database d ON d.oid = l.database \
         LEFT JOIN activity a ON a.pid = l.pid \
-        LEFT JOIN pg_prepared_xacts p ON l.pid IS NULL AND l.virtualtransaction = '-1/' || p.transaction \
+        LEFT JOIN prepared p ON l.pid IS NULL AND p.virtualtransaction = l.virtualtransaction \
+        WHERE l.locktype = 'advisory' AND l.objsubid IN (1, 2) AND {locks_in_scope} \
         UNION ALL \
         SELECT NULL, NULL, NULL, NULL, NULL, a.pid, a.datname, \
             a.usename, a.application_name, a.client, \

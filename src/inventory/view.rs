@@ -35,7 +35,7 @@ pub struct LockView {
     pub program: Option<String>,
     pub blocked_by: Vec<i32>,
     pub prepared: bool,
-    /// The identifier for ROLLBACK PREPARED.
+    /// The identifier for ROLLBACK PREPARED, where a prepared transaction holds the lock.
     #[serde(skip)]
     pub prepared_transaction: Option<String>,
 }
@@ -139,7 +139,7 @@ fn lock_view(mut row: Row) -> Option<LockView> {
     };
     let mut view = view(row, told, key, mode, since);
     view.state = if granted { State::Held } else { State::Waiting };
-    view.prepared = lock.prepared_transaction.is_some();
+    view.prepared = view.pid.is_none();
     view.prepared_transaction = lock.prepared_transaction;
     view.blocked_by = lock.blocked_by;
     Some(view)

@@ -112,7 +112,7 @@ pub fn try_lock(request: &Request, server: &Server) -> String {
         "{comment}{shield}; \
          SELECT s.backend_pid, s.standby, s.genuine, s.granted, \
              CASE WHEN s.granted THEN CASE WHEN {try_lock} THEN {unlock} END END AS proven, \
-             (EXTRACT(epoch FROM pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8 AS at, \
+             (EXTRACT(epoch FROM pg_catalog.statement_timestamp()) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8 AS at, \
              {tell} \
          FROM (SELECT f.*, CASE WHEN f.genuine AND NOT f.standby THEN {try_lock} END AS granted \
              FROM (SELECT pg_catalog.pg_backend_pid() AS backend_pid, \
