@@ -2,16 +2,15 @@
 //
 //     floor [-h HOST-OR-SOCKET-DIR] -p PORT -U USER -d DB KEY COMMAND [ARG...]
 //
-// It speaks PostgreSQL's wire protocol itself (version 3.0, "Frontend/Backend Protocol" in PostgreSQL's manual): connect, log in by
-// trust, try the advisory lock KEY, run COMMAND, wait for it, unlock, say goodbye. No TLS, no passwords, no signal handlers (so no
-// EINTR to expect): scripts/bench measures pglock against it, nobody should lock with it.
-// Exit status: the command's own, 128+N for signal N, 75 lock is held, 123 lock was lost, 126/127 command not run, 125 anything else.
+// It speaks PostgreSQL's wire protocol itself (version 3.0, "Frontend/Backend Protocol" in the manual): connect, log in by trust, try
+// the advisory lock KEY, run COMMAND, wait for it, unlock, say goodbye. No TLS, no passwords, and no signal handlers, so no EINTR to
+// expect. scripts/bench measures pglock against it; nobody should lock with it.
+// Exit status: COMMAND's, 128+N for signal N, 75 lock is held, 123 lock was lost, 126/127 COMMAND not run, 125 anything else.
 
 #define _GNU_SOURCE // SOCK_CLOEXEC before POSIX 2024
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -117,7 +116,7 @@ static struct message next_message(struct session *session) {
 		fail("not a PostgreSQL server");
 	const char *packet = receive(session, 1 + length);
 	session->start += 1 + length;
-	return (struct message){packet[0], length - 4, packet + 5};
+	return (struct message){.type = packet[0], .length = length - 4, .body = packet + 5};
 }
 
 // An error or notice is a list of fields, each a letter and a string; 'M' is the text for people.
@@ -132,7 +131,7 @@ static void log_in(struct session *session, const char *user, const char *databa
 	char startup[512];
 	uint32_t version = htonl(3 << 16);
 	memcpy(startup, &version, 4);
-	int n = snprintf(startup + 4, sizeof startup - 4, "user%c%s%cdatabase%c%s%capplication_name%cfloor%c", 0, user, 0, 0, database, 0, 0, 0);
+	int n = snprintf(startup + 4, sizeof startup - 4, "user%c%s%cdatabase%c%s%c", 0, user, 0, 0, database, 0);
 	if (4 + (size_t)n + 1 > sizeof startup)
 		fail("names are too long");
 	send_message(session, 0, startup, 4 + (size_t)n + 1); // with snprintf's own zero, which ends the list

@@ -1,7 +1,10 @@
 //! From nothing to a held lock: connect, try, and wait between tries as long as the patience lasts.
 
+use std::ops::ControlFlow;
+use std::pin::pin;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::connection::Settings;
@@ -9,6 +12,7 @@ use crate::exit::Fault;
 use crate::identity::Stage;
 use crate::report::Reporter;
 use crate::session::{Attempt, HeldLock, Request, Session, Wait};
+use crate::signals::Signals;
 
 /// The pause between two tries: short at first for short jobs, then one statement a second for each waiter.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -21,6 +25,9 @@ const JITTER: f64 = 0.25;
 const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 /// The same for the try at the end of the patience.
 const LAST_ANSWER_DEADLINE: Duration = Duration::from_secs(1);
+
+/// How long a signal may be kept waiting for the answer to a try; answers take a millisecond.
+const PARTING_DEADLINE: Duration = Duration::from_millis(500);
 
 /// How long to wait for connection and lock together.
 #[derive(Clone, Copy, Debug)]
@@ -35,16 +42,23 @@ pub enum Acquired {
     Held(HeldLock),
     /// Somebody else holds the lock; the session is still open.
     NotObtained(Session),
+    /// This signal ended the wait.
+    Interrupted(Signal),
 }
 
-/// Connects and tries until the lock is held or the patience is over.
+/// Connects and tries until the lock is held, the patience is over, or a signal comes.
 pub async fn acquire(
     settings: &Settings,
     request: &mut Request,
     patience: Patience,
+    signals: &mut Signals,
     report: &Reporter,
 ) -> anyhow::Result<Acquired> {
-    let mut session = patience.connect(settings, request).await?;
+    let mut session = tokio::select! {
+        biased;
+        signal = signals.next_ending() => return Ok(Acquired::Interrupted(signal?)),
+        session = patience.connect(settings, request) => session?,
+    };
     report.detail(|| {
         format!(
             "connected to database {} as {}",
@@ -53,15 +67,26 @@ pub async fn acquire(
     });
     let mut pause = FIRST_PAUSE;
     loop {
-        let (busy, at) = match patience.try_lock(session, request).await? {
-            Attempt::Held(held) => {
+        let (busy, at) = match patience
+            .try_unless_interrupted(session, request, signals)
+            .await?
+        {
+            ControlFlow::Continue(Attempt::Held(held)) => {
                 report.detail(|| format!("holding the lock, backend {}", held.backend_pid()));
                 return Ok(Acquired::Held(held));
             }
-            Attempt::Busy { session, at } => (session, at),
+            ControlFlow::Continue(Attempt::Busy { session, at }) => (session, at),
+            ControlFlow::Break(signal) => return Ok(Acquired::Interrupted(signal)),
         };
-        if !patience.wait(pause).await {
-            return Ok(Acquired::NotObtained(busy));
+        tokio::select! {
+            biased;
+            signal = signals.next_ending() => {
+                busy.close().await;
+                return Ok(Acquired::Interrupted(signal?));
+            }
+            more = patience.wait(pause) => if !more {
+                return Ok(Acquired::NotObtained(busy));
+            },
         }
         if request.wait == Wait::NotYet {
             report.detail(|| "somebody else holds the lock: waiting".to_owned());
@@ -69,6 +94,16 @@ pub async fn acquire(
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
         session = busy;
+    }
+}
+
+/// Ends a session in the middle of a try: a connection that is dropped while the server works is a fatal error
+/// in its log.
+async fn part(attempt: impl Future<Output = anyhow::Result<Attempt>>) {
+    match attempt.await {
+        Ok(Attempt::Held(held)) => drop(held.release().await),
+        Ok(Attempt::Busy { session, .. }) => session.close().await,
+        Err(_) => {}
     }
 }
 
@@ -83,6 +118,23 @@ impl Patience {
         opened.unwrap_or_else(|_| {
             Err(Fault::CannotConnect.error("cannot connect: the time given by --timeout is over"))
         })
+    }
+
+    async fn try_unless_interrupted(
+        self,
+        session: Session,
+        request: &Request,
+        signals: &mut Signals,
+    ) -> anyhow::Result<ControlFlow<Signal, Attempt>> {
+        let mut attempt = pin!(self.try_lock(session, request));
+        tokio::select! {
+            biased;
+            signal = signals.next_ending() => {
+                let _ = timeout(PARTING_DEADLINE, part(attempt)).await;
+                Ok(ControlFlow::Break(signal?))
+            }
+            attempt = &mut attempt => Ok(ControlFlow::Continue(attempt?)),
+        }
     }
 
     /// One try; a server that does not answer is given up, except where the wait is unlimited.

@@ -299,7 +299,7 @@ mod tests {
                 );
                 let kept = utf8 || name.len() < LONGEST_NAME_IN_QUERY / 3;
                 assert_eq!(
-                    told.lock.filter(|lock| lock.name.is_some()).is_some(),
+                    told.lock.is_some_and(|lock| lock.name.is_some()),
                     kept,
                     "{name}"
                 );

@@ -1,11 +1,13 @@
 //! Signals: what was inherited, what is caught, and what a command is given back.
 //!
 //! Every signal that concerns a wrapper is blocked before anything can miss it and read from a
-//! signalfd(2): a signal that was already ignored stays ignored, and the sender's `si_code` is kept.
+//! signalfd(2), which keeps the sender's `si_code`. A signal that was already ignored is left alone: blocked, it
+//! would be queued all the same.
 
 use std::io;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use nix::libc;
 use nix::sys::signal::{
     SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction, sigprocmask,
 };
@@ -35,6 +37,8 @@ fn ends_a_wait(signal: Signal) -> bool {
 pub struct Inherited {
     mask: SigSet,
     ignored_child_signal: bool,
+    /// What is blocked now, to be read by [`Signals`].
+    caught: SigSet,
 }
 
 /// The caught signals of this process.
@@ -56,18 +60,16 @@ pub struct Caught {
 /// Call it before anything else: a signal that arrives earlier has its default effect.
 /// SIGCHLD inherited as ignored is reset, or wait(2) would find no child.
 pub fn block() -> io::Result<Inherited> {
+    let heeded = FORWARDED.into_iter().filter(|signal| !is_ignored(*signal));
+    let caught: SigSet = heeded.chain([Signal::SIGCHLD]).collect();
     let mut mask = SigSet::empty();
-    sigprocmask(SigmaskHow::SIG_BLOCK, Some(&caught()), Some(&mut mask))?;
+    sigprocmask(SigmaskHow::SIG_BLOCK, Some(&caught), Some(&mut mask))?;
     let before = set_disposition(Signal::SIGCHLD, SigHandler::SigDfl)?;
     Ok(Inherited {
         mask,
         ignored_child_signal: matches!(before, SigHandler::SigIgn),
+        caught,
     })
-}
-
-/// The forwarded signals, and SIGCHLD for the command's end.
-fn caught() -> SigSet {
-    FORWARDED.into_iter().chain([Signal::SIGCHLD]).collect()
 }
 
 fn set_disposition(signal: Signal, handler: SigHandler) -> nix::Result<SigHandler> {
@@ -76,6 +78,18 @@ fn set_disposition(signal: Signal, handler: SigHandler) -> nix::Result<SigHandle
     #[expect(unsafe_code, reason = "sigaction(2) has no safe form")]
     let before = unsafe { sigaction(signal, &action) }?;
     Ok(before.handler())
+}
+
+/// Whether the disposition of `signal` is `SIG_IGN`. Uses nothing that Rust's start-up would have to set up.
+fn is_ignored(signal: Signal) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: a null new action changes nothing, and the kernel fills in the old one.
+    #[expect(unsafe_code, reason = "nix cannot ask without setting")]
+    let asked = unsafe { libc::sigaction(signal as i32, std::ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: zeroes are a valid sigaction, and the kernel has overwritten them if the call succeeded.
+    #[expect(unsafe_code, reason = "a C structure that was initialised above")]
+    let action = unsafe { action.assume_init() };
+    asked == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
 impl Inherited {
@@ -98,8 +112,9 @@ impl Inherited {
 
 impl Signals {
     /// Starts reading the signals that [`block`] blocked; needs a runtime.
-    pub fn open() -> io::Result<Self> {
-        let fd = SignalFd::with_flags(&caught(), SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+    pub fn open(inherited: &Inherited) -> io::Result<Self> {
+        let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+        let fd = SignalFd::with_flags(&inherited.caught, flags)?;
         // SAFETY: SignalFd owns its descriptor and closes it only when dropped.
         #[expect(unsafe_code, reason = "tokio asks for this promise")]
         let queue = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?;
@@ -143,8 +158,7 @@ pub fn closed_at_start() -> impl Iterator<Item = i32> {
 /// What Rust's own start-up code changes before `main`, recorded before it does: it ignores SIGPIPE and
 /// opens /dev/null on a closed descriptor 0, 1 or 2.
 mod start {
-    use super::{AtomicU8, Ordering};
-    use nix::libc;
+    use super::{AtomicU8, Ordering, Signal, is_ignored, libc};
 
     static RECORD: AtomicU8 = AtomicU8::new(0);
     const SIGPIPE_IGNORED: u8 = 1 << 3;
@@ -165,17 +179,7 @@ mod start {
             let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
             record |= u8::from(flags == -1) << fd;
         }
-        let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: a null new action changes nothing, and the kernel fills in the old one.
-        #[expect(unsafe_code, reason = "nix cannot ask without setting")]
-        let asked =
-            unsafe { libc::sigaction(libc::SIGPIPE, std::ptr::null(), action.as_mut_ptr()) };
-        if asked == 0 {
-            // SAFETY: the call succeeded, so `action` was filled in (and zeroes were valid before).
-            #[expect(unsafe_code, reason = "the C structure was filled in above")]
-            let action = unsafe { action.assume_init() };
-            record |= u8::from(action.sa_sigaction == libc::SIG_IGN) * SIGPIPE_IGNORED;
-        }
+        record |= u8::from(is_ignored(Signal::SIGPIPE)) * SIGPIPE_IGNORED;
         RECORD.store(record, Ordering::Relaxed);
     }
 

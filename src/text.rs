@@ -20,12 +20,16 @@ fn is_direction_mark(c: char) -> bool {
 }
 
 /// The command line as a person would type it, with passwords masked: the one in a URI
-/// (`scheme://user:PASSWORD@host`) and the value of a word `password=…` or `…PASSWORD=…`.
+/// (`scheme://user:PASSWORD@host`), the value of `password=…` or `…PASSWORD=…`, and the word after `--password`.
 pub fn command_line(words: &[impl AsRef<std::ffi::OsStr>]) -> String {
-    let masked: Vec<String> = words
-        .iter()
-        .map(|word| mask_secrets(&word.as_ref().to_string_lossy()).replace('\0', ""))
-        .collect();
+    let mut masked: Vec<String> = Vec::with_capacity(words.len());
+    for word in words {
+        let word = word.as_ref().to_string_lossy().replace('\0', "");
+        masked.push(match masked.last().map(String::as_str) {
+            Some("--password") => MASK.to_owned(),
+            _ => mask_secrets(&word),
+        });
+    }
     shlex::try_join(masked.iter().map(String::as_str)).unwrap_or_default()
 }
 
@@ -50,8 +54,17 @@ fn mask_values(text: &str) -> String {
         return format!("{before}{}", mask_values(rest));
     };
     let sign = &rest[..rest.len() - value.len()];
+    if is_name(before) && sign == "=" {
+        return format!("{before}{sign}{MASK}");
+    }
     let after = mask_values(&value[end_of_value(value)..]);
     format!("{before}{sign}{MASK}{after}")
+}
+
+/// Whether a word that begins so is one assignment or option, whose value goes to its end, blanks and all.
+fn is_name(text: &str) -> bool {
+    text.chars()
+        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
 }
 
 /// Where the value at the start of `text` ends: after its closing quote, or before a blank or `&`; a backslash
@@ -104,9 +117,15 @@ mod tests {
             shown("postgres://u@h/db?password=s3cret&x=1"),
             "'postgres://u@h/db?password=***&x=1'"
         );
+        assert_eq!(shown("PGPASSWORD=s3cret psql -h x"), "'PGPASSWORD=***'");
         assert_eq!(
-            shown("PGPASSWORD=s3cret psql -h x"),
-            "'PGPASSWORD=*** psql -h x'"
+            shown("exec env PGPASSWORD=s3cret psql -h x"),
+            "'exec env PGPASSWORD=*** psql -h x'"
+        );
+        assert_eq!(shown("PGPASSWORD=my s3cret"), "'PGPASSWORD=***'");
+        assert_eq!(
+            command_line(&["x", "--password", "s3cret", "y"]),
+            "x --password '***' y"
         );
         assert_eq!(
             shown("host=h password=s3cret user=u"),

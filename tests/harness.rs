@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use postgres::{Client, NoTls};
 
-use crate::support::{Pglock, Proxy, Pty, Running, Server, Shutdown, until, within};
+use crate::support::{Pglock, Proxy, Pty, Running, Server, Shutdown, Watchdog, until, within};
 
 #[test]
 fn a_server_starts_answers_and_logs_no_warning() {
@@ -163,33 +161,33 @@ fn a_server_that_was_killed_is_gone_with_its_shared_memory() {
 
 #[test]
 fn servers_of_a_killed_test_process_vanish() {
-    let scratch = Scratch::new();
+    let scratch = Watchdog::start();
     let mut victim = Running::start(&mut victim(&scratch));
     victim.wait_line("started");
     assert_servers_stand(&scratch);
     victim.signal(Signal::SIGKILL);
     victim.wait().assert_signal(9);
-    scratch.wait_until_vacant();
+    wait_until_vacant(&scratch);
 }
 
 #[test]
 fn servers_of_a_test_process_stopped_by_ctrl_c_vanish() {
-    let scratch = Scratch::new();
+    let scratch = Watchdog::start();
     let mut victim = Pty::start(&mut victim(&scratch), None);
     victim.wait_for("started");
     assert_servers_stand(&scratch);
     victim.write(b"\x03");
     victim.wait().assert_signal(2);
-    scratch.wait_until_vacant();
+    wait_until_vacant(&scratch);
 }
 
 #[test]
 fn servers_of_an_orderly_test_process_vanish() {
-    let scratch = Scratch::new();
+    let scratch = Watchdog::start();
     let mut victim = Running::start(&mut victim(&scratch));
     victim.wait_line("started");
     victim.let_go().assert_code(0);
-    scratch.wait_until_vacant();
+    wait_until_vacant(&scratch);
 }
 
 /// The test process that the tests above end; in a test run of its own it has nothing to do.
@@ -312,15 +310,17 @@ fn waiting_in_vain_says_for_what() {
 
 #[test]
 fn a_terminal_is_controlling_has_a_size_and_sends_signals() {
-    let mut terminal = Pty::start(
-        &mut shell("stty size </dev/tty; trap 'stty size' WINCH; read a; cat"),
-        None,
-    );
+    let script = "trap 'stty size' WINCH; stty size </dev/tty; read a; cat";
+    let mut terminal = Pty::start(&mut shell(script), None);
     terminal.wait_for("24 80");
     terminal.resize(40, 132);
-    // Whether the trap or the first line comes first is open; dash runs it before it reads on.
+    // A signal that came just before the shell began to read is heeded after the line.
     terminal.write(b"\n");
     terminal.wait_for("40 132");
+    terminal.write(b"typed\n");
+    terminal.wait_for("typed");
+    // The second is no echo but cat's: dash loses a Ctrl-C that comes between its fork and exec.
+    terminal.wait_for("typed");
     terminal.write(b"\x03");
     terminal.wait().assert_signal(2);
 }
@@ -397,20 +397,20 @@ fn assert_is_gone_after(server: Server, end: impl FnOnce(Server)) {
     assert!(is_gone(postmaster) || command_line(postmaster.as_raw()).is_empty());
 }
 
-/// This test binary, to run nothing but the victim, whose servers are in the scratch directory.
-fn victim(scratch: &Scratch) -> Command {
+/// This test binary, to run nothing but the victim, whose servers are in the scratch directory: one that vanishes with this process.
+fn victim(scratch: &Watchdog) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "harness::victim_of_other_tests", "--nocapture"])
         .env("PGLOCK_TEST_VICTIM", "1")
-        .env("TMPDIR", &scratch.path);
+        .env("TMPDIR", scratch.directory());
     command
 }
 
 /// Proves that [`processes_of`] sees what the tests then wait for to go.
 #[track_caller]
-fn assert_servers_stand(scratch: &Scratch) {
-    let processes = processes_of(&scratch.path);
+fn assert_servers_stand(scratch: &Watchdog) {
+    let processes = processes_of(scratch.directory());
     let count = |program: &str| {
         processes
             .iter()
@@ -422,7 +422,7 @@ fn assert_servers_stand(scratch: &Scratch) {
         "two servers and their template: {processes:?}"
     );
     assert!(count("postgres") >= 2, "two servers: {processes:?}");
-    assert_eq!(fs::read_dir(&scratch.path).unwrap().count(), 3);
+    assert_eq!(fs::read_dir(scratch.directory()).unwrap().count(), 3);
 }
 
 /// The command lines of all processes that work in the directory or name it in an argument.
@@ -444,36 +444,14 @@ fn command_line(pid: i32) -> String {
     String::from_utf8_lossy(&bytes).replace('\0', " ")
 }
 
-/// A temporary directory for another test process.
-struct Scratch {
-    path: PathBuf,
-}
-
-impl Scratch {
-    fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("victim.{}.{number}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        // The server's user makes its directories here.
-        fs::set_permissions(&path, Permissions::from_mode(0o1777)).unwrap();
-        Self { path }
-    }
-
-    #[track_caller]
-    fn wait_until_vacant(&self) {
-        until("the end of the servers", || {
-            processes_of(&self.path).is_empty()
-        });
-        until("the end of their directories", || {
-            fs::read_dir(&self.path).unwrap().next().is_none()
-        });
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Not with its contents: those are what a failed test is about.
-        drop(fs::remove_dir(&self.path));
-    }
+/// Waits until the victim has left neither a process nor a file.
+#[track_caller]
+fn wait_until_vacant(scratch: &Watchdog) {
+    let directory = scratch.directory();
+    until("the end of the servers", || {
+        processes_of(directory).is_empty()
+    });
+    until("the end of their directories", || {
+        fs::read_dir(directory).unwrap().next().is_none()
+    });
 }

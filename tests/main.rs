@@ -2,5 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod assets;
+mod connection;
+mod exclusion;
+mod exit_codes;
 mod harness;
+mod inheritance;
+mod keys;
+mod list;
+mod lost_session;
+mod readme;
+mod release;
+mod round_trips;
+mod server_log;
+mod signals;
 mod support;
+mod usage;

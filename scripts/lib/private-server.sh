@@ -20,8 +20,8 @@ as_server_user() {
 	fi
 }
 
-# Makes $private, a folder with `server` (socket, data, log) and whatever the caller adds. From here on there is something to remove,
-# at the script's end or when it is told to stop.
+# Makes $private, a folder with `server` (socket, data, log) and whatever the caller adds. From here on there is something to
+# remove, at the script's end or when it is told to stop.
 make_private_server() {
 	postgres_bin=$(postgres_bindir)
 	private=$(mktemp -d /tmp/pglock.XXXXXX) # not $TMPDIR: a socket's path has 107 bytes, and the server's user must get there

@@ -105,16 +105,19 @@ impl Plan {
     fn carry_out(mut self) -> anyhow::Result<Outcome> {
         let inherited = signals::block()?;
         super::block_on(async move {
-            let mut signals = Signals::open()?;
-            let acquired = tokio::select! {
-                biased;
-                signal = signals.next_ending() => {
-                    return Ok(Outcome::Interrupted { signal: signal? as i32 });
-                }
-                acquired = acquire(&self.settings, &mut self.request, self.patience, &self.report) => acquired?,
-            };
-            match acquired {
+            let mut signals = Signals::open(&inherited)?;
+            let acquired = acquire(
+                &self.settings,
+                &mut self.request,
+                self.patience,
+                &mut signals,
+                &self.report,
+            );
+            match acquired.await? {
                 Acquired::Held(held) => self.run_under(held, signals, &inherited).await,
+                Acquired::Interrupted(signal) => Ok(Outcome::Interrupted {
+                    signal: signal as i32,
+                }),
                 Acquired::NotObtained(session) => Ok(Outcome::NotObtained {
                     code: self.conflict_exit_code,
                     message: self.explain_busy(session).await,

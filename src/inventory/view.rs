@@ -161,10 +161,8 @@ fn waiting_view(row: Row, locks: &[LockView]) -> Option<LockView> {
     {
         return None;
     }
-    let blocks = |lock: &&LockView| {
-        let conflicts = mode == Mode::Exclusive || lock.mode == Mode::Exclusive;
-        lock.state == State::Held && conflicts
-    };
+    // Whoever is queued in the server goes before one who tries from outside.
+    let blocks = |lock: &&LockView| mode == Mode::Exclusive || lock.mode == Mode::Exclusive;
     let blocked_by = locks
         .iter()
         .filter(same_lock)

@@ -118,10 +118,10 @@ impl Session {
         }
     }
 
-    /// The error of a query; when the connection ended meanwhile, why it did.
+    /// The error of a query.
     async fn explain(&mut self, error: tokio_postgres::Error) -> anyhow::Error {
-        if self.client.is_closed() {
-            let cause = self.ended().await;
+        if self.is_lost(&error) {
+            let cause = self.ended_by(&error).await;
             return Fault::CannotConnect.error(format!("the connection was lost: {cause}"));
         }
         let said = connection::describe(&error);
@@ -136,6 +136,27 @@ impl Session {
                 Fault::Unfit.error(format!("this server has no advisory locks: {said}"))
             }
             _ => anyhow::anyhow!(said),
+        }
+    }
+
+    /// Whether a failed query is the end of the session: the server's last word comes before the socket closes.
+    fn is_lost(&self, error: &tokio_postgres::Error) -> bool {
+        const LAST_WORDS: [SqlState; 5] = [
+            SqlState::ADMIN_SHUTDOWN,
+            SqlState::CRASH_SHUTDOWN,
+            SqlState::CANNOT_CONNECT_NOW,
+            SqlState::DATABASE_DROPPED,
+            SqlState::IDLE_SESSION_TIMEOUT,
+        ];
+        let said_so = error.code().is_some_and(|code| LAST_WORDS.contains(code));
+        said_so || self.client.is_closed()
+    }
+
+    /// What ended the session, once a query has failed because it did.
+    async fn ended_by(&mut self, error: &tokio_postgres::Error) -> String {
+        match error.as_db_error() {
+            Some(said) => said.message().to_owned(),
+            None => self.ended().await,
         }
     }
 
@@ -186,7 +207,8 @@ impl HeldLock {
                 Ok(())
             }
             Ok(_) => Err("the server says that this session no longer held it".to_owned()),
-            Err(error) => Err(format!("{:#}", self.session.explain(error).await)),
+            Err(error) if self.session.is_lost(&error) => Err(self.session.ended_by(&error).await),
+            Err(error) => Err(connection::describe(&error)),
         }
     }
 }

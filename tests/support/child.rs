@@ -103,11 +103,13 @@ impl Running {
         kill(self.pid(), signal).expect("a child that was not reaped takes signals");
     }
 
-    /// Writes to standard input.
+    /// Writes to standard input, and panics if nobody reads it any more.
     #[track_caller]
     pub fn write(&mut self, bytes: &[u8]) {
         let stdin = self.stdin.as_mut().expect("standard input is open");
-        stdin.write_all(bytes).expect("the process reads");
+        if let Err(error) = stdin.write_all(bytes) {
+            self.fail(&format!("no standard input: {error}"));
+        }
     }
 
     /// Ends standard input.

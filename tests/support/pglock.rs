@@ -89,6 +89,25 @@ impl Pglock {
         self
     }
 
+    /// Lets this program start pglock: it gets pglock's path and arguments after its own, and must exec them.
+    ///
+    /// `through(&["env", "--ignore-signal=HUP"])`
+    pub fn through(mut self, launcher: &[&str]) -> Self {
+        let mut command = Command::new(launcher[0]);
+        command
+            .args(&launcher[1..])
+            .arg(self.command.get_program())
+            .args(self.command.get_args())
+            .env_clear();
+        let environment = self.command.get_envs();
+        command.envs(environment.filter_map(|(name, value)| Some((name, value?))));
+        if let Some(directory) = self.command.get_current_dir() {
+            command.current_dir(directory);
+        }
+        self.command = command;
+        self
+    }
+
     /// The bare command with all arguments so far, for what this builder has no word for.
     ///
     /// `run`, `spawn` and `hold` replace its standard streams; to keep them, give it to [`Running::start_as_is`].
@@ -126,12 +145,13 @@ impl Pglock {
 
     /// Takes the lock with `pglock run`, and gives the process once it holds it; the arguments so far are its options.
     ///
-    /// The lock is held until [`Running::let_go`].
+    /// The lock is held until [`Running::let_go`]. The command is `cat`, which proves that it runs by repeating a line;
+    /// a shell that says so and then becomes `cat` could lose a signal in between.
     #[track_caller]
     pub fn hold(mut self, name: &str) -> Running {
         self.arguments.insert(0, "run".into());
-        let holder = [name, "--", "sh", "-c", "echo ready; exec cat >/dev/null"];
-        let mut running = self.args(holder).spawn();
+        let mut running = self.args([name, "--", "cat"]).spawn();
+        running.write(b"ready\n");
         running.wait_line("ready");
         running
     }

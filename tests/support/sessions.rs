@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use postgres::{Client, Config, NoTls};
 
 use super::server::Server;
+use super::wait::until;
 
 impl Server {
     /// A superuser's session in the database `postgres`, over the socket.
@@ -55,6 +56,43 @@ impl Server {
             .unwrap();
         row.get::<_, &str>(0).parse().unwrap()
     }
+}
+
+/// The process of the session's backend.
+#[track_caller]
+pub fn backend_pid(client: &mut Client) -> i32 {
+    let row = client.query_one("SELECT pg_backend_pid()", &[]);
+    row.unwrap().get(0)
+}
+
+/// The backends that hold the lock of this name, which is in no namespace, in the session's database.
+#[track_caller]
+pub fn holders(client: &mut Client, name: &str) -> Vec<i32> {
+    const HOLDERS: &str = "
+        WITH lock AS (SELECT ('x' || left(encode(sha256(convert_to($1, 'UTF8')), 'hex'), 16))::bit(64)::bigint AS key)
+        SELECT pid FROM pg_locks, lock
+        WHERE locktype = 'advisory' AND objsubid = 1 AND granted
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            AND (classid::bigint << 32) | objid::bigint = key";
+    let rows = client.query(HOLDERS, &[&name]).unwrap();
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+/// The sessions of pglock that wait for the lock of this name, in any database.
+#[track_caller]
+pub fn waiters(client: &mut Client, name: &str) -> Vec<i32> {
+    let sessions = "SELECT pid FROM pg_stat_activity WHERE starts_with(application_name, $1)";
+    let rows = client.query(sessions, &[&format!("pglock? {name} (")]);
+    rows.unwrap().iter().map(|row| row.get(0)).collect()
+}
+
+/// Waits until this session is the only one in its database.
+#[track_caller]
+pub fn await_solitude(client: &mut Client) {
+    let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    until("the end of all other sessions", || {
+        client.query_one(others, &[]).unwrap().get::<_, i64>(0) == 0
+    });
 }
 
 fn unique(kind: &str) -> String {
