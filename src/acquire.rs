@@ -67,7 +67,7 @@ pub async fn acquire(
     });
     let mut pause = FIRST_PAUSE;
     loop {
-        let (busy, at) = match patience
+        let (busy, next) = match patience
             .try_unless_interrupted(session, request, signals)
             .await?
         {
@@ -75,9 +75,15 @@ pub async fn acquire(
                 report.detail(|| format!("holding the lock, backend {}", held.backend_pid()));
                 return Ok(Acquired::Held(held));
             }
-            ControlFlow::Continue(Attempt::Busy { session, at }) => (session, at),
+            ControlFlow::Continue(Attempt::Busy { session, next }) => (session, next),
             ControlFlow::Break(signal) => return Ok(Acquired::Interrupted(signal)),
         };
+        request.wait = next;
+        if next == Wait::Begins {
+            report.detail(|| "somebody else holds the lock: waiting".to_owned());
+            session = busy;
+            continue;
+        }
         tokio::select! {
             biased;
             signal = signals.next_ending() => {
@@ -87,10 +93,6 @@ pub async fn acquire(
             more = patience.wait(pause) => if !more {
                 return Ok(Acquired::NotObtained(busy));
             },
-        }
-        if request.wait == Wait::NotYet {
-            report.detail(|| "somebody else holds the lock: waiting".to_owned());
-            request.wait = Wait::Since(at);
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
         session = busy;

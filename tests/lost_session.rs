@@ -6,8 +6,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::support::{
-    Finished, Pglock, Proxy, Running, Server, Shutdown, backend_pid, holders, process_state, until,
-    waiters,
+    Finished, Pglock, Proxy, Running, Server, Shutdown, backend_pid, holders, process_state,
+    stop_in_a_try, until, waiters,
 };
 
 /// Short enough for a test, long enough to tell TERM from KILL.
@@ -194,27 +194,22 @@ fn a_server_that_stops_ends_a_wait_and_nothing_is_run() {
 fn a_session_terminated_in_the_middle_of_a_try_ends_a_wait_and_nothing_is_run() {
     let server = Server::shared();
     let mut client = server.client();
-    let database = server.database();
-    let there = || without_terminal().env("PGDATABASE", &database);
-    let holder = there().hold("lost-in-try");
-    let waiter = there().args(["run", "lost-in-try", "echo", "ran"]).spawn();
+    let holder = without_terminal().hold("lost-in-try");
+    let proxy = Proxy::to(server);
+    let waiter = without_terminal()
+        .envs(proxy.env())
+        .env("PGSSLMODE", "disable")
+        .args(["run", "lost-in-try", "echo", "ran"])
+        .spawn();
     let backend = until("the waiter", || {
         waiters(&mut client, "lost-in-try").first().copied()
     });
-    // A try looks into this table.
-    let mut obstacle = server.client_as(&database, "postgres");
-    obstacle
-        .batch_execute("BEGIN; LOCK TABLE pg_catalog.pg_proc")
-        .unwrap();
-    until("a try that cannot go on", || {
-        let blocked = "SELECT FROM pg_stat_activity WHERE pid = $1 AND wait_event_type = 'Lock'";
-        client.query(blocked, &[&backend]).unwrap().len() == 1
-    });
+    stop_in_a_try(backend, &proxy);
     client
         .execute("SELECT pg_terminate_backend($1)", &[&backend])
         .unwrap();
+    kill(Pid::from_raw(backend), Signal::SIGCONT).unwrap();
     assert_nothing_run(&waiter.wait());
-    obstacle.batch_execute("ROLLBACK").unwrap();
     holder.let_go().assert_code(0).assert_stderr("");
 }
 

@@ -1,9 +1,10 @@
 //! What pglock's sessions leave in the server's log, and what the defaults of a role or database can do to them: nothing.
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use postgres::Client;
 
-use crate::support::{Finished, Pglock, Server, Shutdown, until, waiters};
+use crate::support::{Finished, Pglock, Proxy, Server, Shutdown, stop_in_a_try, until, waiters};
 
 /// What can end a session or a statement, and the version that brought it. They are set to 500 ms: shorter than the
 /// hold and the wait of the test, long enough for the first message of a session.
@@ -81,30 +82,22 @@ fn ordinary_use_leaves_no_line_in_the_log() {
 #[test]
 fn a_wait_interrupted_in_the_middle_of_a_try_is_no_error_to_the_server() {
     let server = Server::start();
-    let database = server.database();
-    let pglock = || Pglock::new(&server).env("PGDATABASE", &database);
-    let holder = pglock().hold("log-signal");
-    let mut obstacle = server.client_as(&database, "postgres");
-    // In another database, where it does not meet the obstacle.
+    let holder = Pglock::new(&server).hold("log-signal");
     let mut client = server.client();
     for _ in 0..5 {
-        let mut waiter = pglock()
+        let proxy = Proxy::to(&server);
+        let mut waiter = Pglock::new(&server)
+            .envs(proxy.env())
+            .env("PGSSLMODE", "disable")
             .through(&["setsid"])
             .args(["run", "log-signal", "echo", "ran"])
             .spawn();
         let backend = until("the waiter", || {
             waiters(&mut client, "log-signal").first().copied()
         });
-        // A try looks into this table.
-        let lock = "BEGIN; LOCK TABLE pg_catalog.pg_proc";
-        obstacle.batch_execute(lock).unwrap();
-        until("a try that cannot go on", || {
-            let blocked =
-                "SELECT FROM pg_stat_activity WHERE pid = $1 AND wait_event_type = 'Lock'";
-            client.query(blocked, &[&backend]).unwrap().len() == 1
-        });
+        stop_in_a_try(backend, &proxy);
         waiter.signal(Signal::SIGTERM);
-        obstacle.batch_execute("ROLLBACK").unwrap();
+        kill(Pid::from_raw(backend), Signal::SIGCONT).unwrap();
         waiter.wait().assert_code(143).assert_silent();
         until("the end of its session", || {
             waiters(&mut client, "log-signal").is_empty()
@@ -112,7 +105,7 @@ fn a_wait_interrupted_in_the_middle_of_a_try_is_no_error_to_the_server() {
     }
     holder.let_go().assert_code(0).assert_stderr("");
 
-    drop((client, obstacle));
+    drop(client);
     server.stop(Shutdown::Smart);
     assert_eq!(server.log_lines_at_or_above_warning(), [""; 0]);
 }

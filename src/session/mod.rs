@@ -46,19 +46,21 @@ pub struct Request {
 pub enum Wait {
     /// A failed try is the end.
     Never,
-    /// A failed try begins the wait.
+    /// The first try of a session that will wait if it must.
     NotYet,
-    /// When the first try failed, in microseconds since 1970 on the server's clock.
+    /// The try that begins the wait: if it fails, everybody can see that this session waits.
+    Begins,
+    /// When the wait began, in microseconds since 1970 on the server's clock.
     Since(i64),
 }
 
 /// What a try came to.
 pub enum Attempt {
     Held(HeldLock),
-    /// Somebody else holds it; `at` is when this try failed, as in [`Wait::Since`].
+    /// Somebody else holds it; what the next try is.
     Busy {
         session: Session,
-        at: i64,
+        next: Wait,
     },
 }
 
@@ -108,7 +110,17 @@ impl Session {
                 backend_pid,
                 unlock: statements::unlock(request),
             })),
-            Answer::Busy { at } => Ok(Attempt::Busy { session: self, at }),
+            Answer::Busy => Ok(Attempt::Busy {
+                session: self,
+                next: match request.wait {
+                    Wait::NotYet => Wait::Begins,
+                    wait => wait,
+                },
+            }),
+            Answer::Waiting { since } => Ok(Attempt::Busy {
+                session: self,
+                next: Wait::Since(since),
+            }),
             Answer::Standby => Err(Fault::Unfit.error(
                 "this server is a standby, whose locks the primary does not see; connect to the primary",
             )),

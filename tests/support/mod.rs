@@ -31,7 +31,7 @@ pub use process::process_state;
 pub use proxy::Proxy;
 pub use pty::Pty;
 pub use server::{Server, Shutdown};
-pub use sessions::{await_solitude, backend_pid, holders, waiters};
+pub use sessions::{await_solitude, backend_pid, holders, stop_in_a_try, waiters};
 pub use wait::{until, within};
 pub use waiter::Waiter;
 pub use watchdog::Watchdog;

@@ -1,11 +1,18 @@
 //! What a test asks of a server through sessions of its own, independent of pglock.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use postgres::{Client, Config, NoTls};
 
+use super::proxy::Proxy;
 use super::server::Server;
 use super::wait::until;
+
+/// Between two tries of a waiting pglock.
+const LONGEST_PAUSE: Duration = Duration::from_millis(1250);
 
 impl Server {
     /// A superuser's session in the database `postgres`, over the socket.
@@ -98,4 +105,16 @@ pub fn await_solitude(client: &mut Client) {
 fn unique(kind: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(1);
     format!("{kind}_{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Stops the backend of a waiting pglock whose only connection goes through `proxy`, in the middle of a try: the
+/// client has sent it, and the answer does not come until the backend is continued.
+pub fn stop_in_a_try(backend: i32, proxy: &Proxy) {
+    kill(Pid::from_raw(backend), Signal::SIGSTOP).unwrap();
+    let sent = proxy.flights();
+    // A backend that was stopped before it had sent its last answer is never asked again.
+    let surely_asked = Instant::now() + LONGEST_PAUSE * 3;
+    until("a try that is not answered", || {
+        proxy.flights() != sent || Instant::now() > surely_asked
+    });
 }
