@@ -49,7 +49,7 @@ pub enum Acquired {
 /// Connects and tries until the lock is held, the patience is over, or a signal comes.
 pub async fn acquire(
     settings: &Settings,
-    request: &mut Request,
+    request: &Request,
     patience: Patience,
     signals: &mut Signals,
     report: &Reporter,
@@ -65,10 +65,11 @@ pub async fn acquire(
             settings.database, settings.user
         )
     });
+    let mut wait = patience.first_wait();
     let mut pause = FIRST_PAUSE;
     loop {
         let (busy, next) = match patience
-            .try_unless_interrupted(session, request, signals)
+            .try_unless_interrupted(session, request, wait, signals)
             .await?
         {
             ControlFlow::Continue(Attempt::Held(held)) => {
@@ -78,7 +79,7 @@ pub async fn acquire(
             ControlFlow::Continue(Attempt::Busy { session, next }) => (session, next),
             ControlFlow::Break(signal) => return Ok(Acquired::Interrupted(signal)),
         };
-        request.wait = next;
+        wait = next;
         if next == Wait::Begins {
             report.detail(|| "somebody else holds the lock: waiting".to_owned());
             session = busy;
@@ -110,6 +111,13 @@ async fn part(attempt: impl Future<Output = anyhow::Result<Attempt>>) {
 }
 
 impl Patience {
+    fn first_wait(self) -> Wait {
+        match self {
+            Self::None => Wait::Never,
+            Self::Until(_) | Self::Unlimited => Wait::NotYet,
+        }
+    }
+
     async fn connect(self, settings: &Settings, request: &Request) -> anyhow::Result<Session> {
         let application_name = request.identity.application_name(Stage::Holding);
         let opened = Session::open(settings, &application_name);
@@ -126,9 +134,10 @@ impl Patience {
         self,
         session: Session,
         request: &Request,
+        wait: Wait,
         signals: &mut Signals,
     ) -> anyhow::Result<ControlFlow<Signal, Attempt>> {
-        let mut attempt = pin!(self.try_lock(session, request));
+        let mut attempt = pin!(self.try_lock(session, request, wait));
         tokio::select! {
             biased;
             signal = signals.next_ending() => {
@@ -140,8 +149,13 @@ impl Patience {
     }
 
     /// One try; a server that does not answer is given up, except where the wait is unlimited.
-    async fn try_lock(self, session: Session, request: &Request) -> anyhow::Result<Attempt> {
-        let answer = session.try_lock(request);
+    async fn try_lock(
+        self,
+        session: Session,
+        request: &Request,
+        wait: Wait,
+    ) -> anyhow::Result<Attempt> {
+        let answer = session.try_lock(request, wait);
         let limit = match self {
             Self::Unlimited => return answer.await,
             Self::None => ANSWER_DEADLINE,

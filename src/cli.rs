@@ -41,7 +41,7 @@ pub struct Cli {
 }
 
 /// Where to connect; accepted before and after the subcommand.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub struct ConnectionArgs {
     /// Database name, or a connection URI or keyword=value string
@@ -108,7 +108,8 @@ pub struct NamingArgs {
     /// Put NAME into this namespace: the two-integer form of the key
     ///
     /// Locks of different namespaces never collide with one another or with plain names, unless both
-    /// 32-bit hashes agree. [env: PGLOCK_NAMESPACE]
+    /// 32-bit hashes agree. PGLOCK_NAMESPACE in the environment does the same, except that `list` without
+    /// NAME is narrowed down to a namespace only by the option.
     #[arg(short = 'N', long, value_name = "NS", conflicts_with = "raw")]
     pub namespace: Option<String>,
 
@@ -309,7 +310,10 @@ pub const EXIT_STATUS: [(&str, &str); 12] = [
 
 /// The environment that pglock reads and sets, for --help and the manual page.
 pub const ENVIRONMENT: [(&str, &str); 7] = [
-    ("PGLOCK_NAMESPACE", "as --namespace; empty means unset"),
+    (
+        "PGLOCK_NAMESPACE",
+        "as --namespace; empty means unset; set for the command if there is one",
+    ),
     (
         "PGLOCK_URL",
         "where to connect: a URI or a keyword=value string; options win over it",

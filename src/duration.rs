@@ -4,12 +4,16 @@ use std::time::Duration;
 
 use crate::exit::Fault;
 
+/// Ten years: more than anybody waits, and less than clocks can count.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
 /// Reads the value of `option`.
 ///
-/// A value that is no duration is a usage error.
+/// A value that is no duration, or longer than ten years, is a usage error.
 pub fn parse(option: &str, typed: &str) -> anyhow::Result<Duration> {
     seconds(typed)
         .or_else(|| humantime::parse_duration(typed).ok())
+        .filter(|read| *read <= LONGEST)
         .ok_or_else(|| {
             let typed = crate::text::printable(typed);
             Fault::Usage.error(format!(
@@ -51,6 +55,8 @@ mod tests {
             "1e3",
             ".",
             "99999999999999999999999",
+            "9999999999999999999",
+            "11years",
         ] {
             assert_eq!(millis(bad), None, "{bad}");
         }

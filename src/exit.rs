@@ -103,6 +103,13 @@ impl Fault {
         }
     }
 
+    /// Whether `error` is of this class.
+    pub fn classifies(self, error: &anyhow::Error) -> bool {
+        error
+            .downcast_ref::<Failure>()
+            .is_some_and(|failure| failure.fault == self)
+    }
+
     /// An error of this class that says `message`.
     pub fn error(self, message: impl Into<String>) -> anyhow::Error {
         Failure {

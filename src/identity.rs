@@ -64,14 +64,15 @@ const SHORTEST_HOST: usize = 12;
 const LONGEST_NAME_IN_QUERY: usize = 800;
 const LONGEST_COMMAND: usize = 300;
 
-/// PostgreSQL replaces what is no printable ASCII; `|` separates the namespace; without quotes and
-/// backslashes the whole can stand in an SQL literal as it is.
-const LABEL: &AsciiSet = &CONTROLS.add(b'%').add(b'|').add(b'\'').add(b'\\');
-/// `*` so that no `*/` ends the comment; the rest are this notation's own marks.
+/// PostgreSQL replaces what is no printable ASCII; `|` separates the namespace; without quotes, backslashes and
+/// asterisks the whole can stand in an SQL literal as it is, and could in a comment.
+const LABEL: &AsciiSet = &CONTROLS.add(b'%').add(b'|').add(b'\'').add(b'\\').add(b'*');
+/// Without `*` nothing within ends the comment or begins a nested one; the rest are this notation's own marks.
 const FIELD: &AsciiSet = &CONTROLS.add(b'%').add(b'&').add(b'=').add(b'*');
 
 const COMMENT_START: &str = "/*pglock ";
-const COMMENT_END: &str = "*/";
+/// The blank keeps a `/` before it from beginning a nested comment.
+const COMMENT_END: &str = " */";
 
 impl Identity {
     pub fn application_name(&self, stage: Stage) -> String {
@@ -269,7 +270,7 @@ mod tests {
             .into(),
             host: "web-1.example".to_owned(),
             wrapper_pid: 4242,
-            command: "sh -c 'x && y' */ &=%".to_owned(),
+            command: "sh -c 'x && y' */ &=% /* /".to_owned(),
         }
     }
 
@@ -289,6 +290,8 @@ mod tests {
             let said = identity(namespace, name);
             for utf8 in [true, false] {
                 let query = said.comment(Some(7), utf8) + "SELECT 1";
+                assert_eq!(query.matches("/*").count(), 1, "{query}");
+                assert_eq!(query.matches("*/").count(), 1, "{query}");
                 assert!(utf8 || query.is_ascii());
                 let told = Told::by(&said.application_name(Stage::Waiting(Mode::Shared)), &query);
                 let told = told.expect("a pglock session is recognised");

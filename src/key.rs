@@ -9,12 +9,11 @@ use std::str::FromStr;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::cli::NamingArgs;
 use crate::exit::Fault;
 
 /// The key of an advisory lock in one of its two forms, which never conflict with one another
 /// (PostgreSQL documentation, 9.28.10 "Advisory Lock Functions").
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LockKey {
     Bigint(i64),
     Pair(i32, i32),
@@ -41,61 +40,6 @@ pub struct Lock {
     pub key: LockKey,
     /// `None` for a lock given as `--raw`.
     pub name: Option<LockName>,
-}
-
-/// How NAMEs are to be read, resolved from the arguments and the environment.
-#[derive(Debug)]
-pub enum Naming {
-    Plain,
-    Namespaced(String),
-    Raw,
-}
-
-impl Naming {
-    /// `--raw`, else `--namespace`, else `PGLOCK_NAMESPACE` (empty means unset).
-    pub fn resolve(args: &NamingArgs) -> anyhow::Result<Self> {
-        if args.raw {
-            return Ok(Self::Raw);
-        }
-        match &args.namespace {
-            Some(namespace) if namespace.is_empty() => {
-                Err(Fault::Usage.error("the namespace is empty"))
-            }
-            Some(namespace) => Ok(Self::Namespaced(namespace.clone())),
-            None => Self::from_environment(),
-        }
-    }
-
-    fn from_environment() -> anyhow::Result<Self> {
-        match std::env::var("PGLOCK_NAMESPACE") {
-            Ok(namespace) if !namespace.is_empty() => Ok(Self::Namespaced(namespace)),
-            Ok(_) | Err(std::env::VarError::NotPresent) => Ok(Self::Plain),
-            Err(std::env::VarError::NotUnicode(_)) => {
-                Err(Fault::Usage.error("PGLOCK_NAMESPACE is not valid UTF-8"))
-            }
-        }
-    }
-
-    /// The lock that `typed` means.
-    ///
-    /// An empty name and a raw key that is out of range are usage errors.
-    pub fn lock(&self, typed: &str) -> anyhow::Result<Lock> {
-        if typed.is_empty() {
-            return Err(Fault::Usage.error("the lock's name is empty"));
-        }
-        let named = |namespace: Option<&String>| LockName {
-            namespace: namespace.cloned(),
-            name: typed.to_owned(),
-        };
-        match self {
-            Self::Plain => Ok(named(None).into()),
-            Self::Namespaced(namespace) => Ok(named(Some(namespace)).into()),
-            Self::Raw => Ok(Lock {
-                key: typed.parse()?,
-                name: None,
-            }),
-        }
-    }
 }
 
 impl LockName {
@@ -206,24 +150,5 @@ mod tests {
             panic!("a namespaced name has two int4")
         };
         assert_eq!(i64::from(second), whole >> 32);
-    }
-
-    #[test]
-    fn raw_keys_are_exact_and_in_range() {
-        let raw = |typed| Naming::Raw.lock(typed).map(|lock| lock.key).ok();
-        assert_eq!(raw("-9223372036854775808"), Some(LockKey::Bigint(i64::MIN)));
-        assert_eq!(raw("9223372036854775807"), Some(LockKey::Bigint(i64::MAX)));
-        assert_eq!(raw("-1,5"), Some(LockKey::Pair(-1, 5)));
-        for bad in [
-            "",
-            "9223372036854775808",
-            "1,2147483648",
-            "1,2,3",
-            "0x2a",
-            " 1",
-            "1 ,2",
-        ] {
-            assert_eq!(raw(bad), None, "{bad}");
-        }
     }
 }

@@ -3,13 +3,16 @@
 mod acquire;
 mod child;
 mod cli;
+mod command_line;
 mod commands;
 mod connection;
 mod duration;
+mod environment;
 mod exit;
 mod identity;
 mod inventory;
 mod key;
+mod naming;
 mod output;
 mod report;
 mod session;
@@ -59,14 +62,24 @@ fn help_or_usage_error(error: &clap::Error) -> ExitCode {
                 Err(error) => failure(&error),
             }
         }
-        _ => failure(&Fault::Usage.error(first_paragraph(&error.to_string()))),
+        _ => failure(&Fault::Usage.error(on_one_line(&error.to_string()))),
     }
 }
 
-/// clap's message without its label, tips and usage, on one line.
-fn first_paragraph(rendered: &str) -> String {
+/// clap's message on one line, without its label and usage, and of its tips only what was perhaps meant.
+fn on_one_line(rendered: &str) -> String {
     let paragraph = rendered.split("\n\n").next().unwrap_or_default();
     let paragraph = paragraph.strip_prefix("error: ").unwrap_or(paragraph);
     let words: Vec<&str> = paragraph.split_whitespace().collect();
-    format!("{}; see pglock --help", words.join(" "))
+    let tips = rendered
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("tip: "));
+    let meant = tips
+        .filter(|tip| tip.contains("similar"))
+        .map(|tip| format!("; {tip}"));
+    format!(
+        "{}{}; see pglock --help",
+        words.join(" "),
+        meant.collect::<String>()
+    )
 }

@@ -4,13 +4,17 @@
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::child::Child;
 use crate::exit::CommandEnd;
-use crate::report::Reporter;
+use crate::report::{self, Reporter};
 use crate::session::HeldLock;
 use crate::signals::{Caught, Signals};
+
+/// How often to look whether a command that is being stopped has gone: not everything of it is our child, whose
+/// end would wake us.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// How the command's time under the lock ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +47,10 @@ pub async fn supervise(
             },
             cause = held.lost(), if state == State::Running => Event::SessionLost(cause),
             () = sleep_until(grace_ends.unwrap_or_else(Instant::now)), if grace_ends.is_some() => Event::GraceOver,
+            () = sleep(LOOK_AGAIN), if state != State::Running => Event::Reaped {
+                command: None,
+                family_left: child.has_family(),
+            },
         };
         match state.on_event(event) {
             Action::Nothing => {}
@@ -52,25 +60,34 @@ pub async fn supervise(
             }
             Action::Terminate => {
                 report.detail(|| "the session has ended: stopping the command".to_owned());
-                child.signal_all(Signal::SIGTERM);
+                complain(child.signal_all(Signal::SIGTERM));
                 grace_ends = Some(Instant::now() + grace);
             }
             Action::Kill => {
                 report
                     .detail(|| "the grace is over: killing what is left of the command".to_owned());
-                child.signal_all(Signal::SIGKILL);
-                grace_ends = None;
+                let killed = child.signal_all(Signal::SIGKILL);
+                if grace_ends.take().is_some() {
+                    complain(killed);
+                }
             }
             Action::Finish(end) => return Ok(end),
         }
     }
 }
 
+/// Tells why the command cannot be stopped: it may run as another user.
+fn complain(signalled: nix::Result<()>) {
+    if let Err(error) = signalled {
+        report::line(&format!("cannot stop the command: {}", error.desc()));
+    }
+}
+
 /// What can happen while a command runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Event {
-    /// A child was reaped, perhaps the command; whether anything that belongs to the command is left is
-    /// asked only when it is being stopped.
+    /// Children were reaped, perhaps the command, perhaps none; whether anything that belongs to the command
+    /// is left is asked only when it is being stopped.
     Reaped {
         command: Option<CommandEnd>,
         family_left: bool,

@@ -23,7 +23,8 @@ impl Image {
         let added = |name: &OsString| command.environment.iter().any(|(added, _)| name == added);
         let kept = std::env::vars_os().filter(|(name, _)| !added(name));
         let added = command.environment.iter();
-        let environment = kept.chain(added.map(|(name, value)| (name.into(), value.into())));
+        let added = added.filter_map(|(name, value)| Some((name.into(), value.as_ref()?.into())));
+        let environment = kept.chain(added);
         Ok(Self {
             candidates: candidates(&command.words[0])?,
             words: c_strings(command.words.iter().cloned())?,
@@ -90,7 +91,7 @@ fn candidates(program: &OsStr) -> anyhow::Result<Vec<CString>> {
 /// What the C library searches without PATH (confstr(3), `_CS_PATH`).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// argv, paths and environment come from the kernel as C strings, so a NUL is met only in a NAME.
+/// Arguments, paths and environment came from the kernel as C strings, so no NUL is met.
 fn c_strings(words: impl IntoIterator<Item = OsString>) -> anyhow::Result<Vec<CString>> {
     words
         .into_iter()

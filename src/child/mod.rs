@@ -12,17 +12,18 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, fork, pipe2};
+use nix::unistd::{ForkResult, Pid, fork, getpgid, getpgrp, getpid, getsid, pipe2};
 
 use self::image::Image;
 use crate::exit::{CommandEnd, Fault};
 use crate::signals::{Caught, Inherited};
 
-/// What to run: the words of the command, and what is added to its environment.
+/// What to run: the words of the command, and how its environment differs from pglock's.
 #[derive(Debug)]
 pub struct Command {
     pub words: Vec<OsString>,
-    pub environment: Vec<(&'static str, String)>,
+    /// `None` takes a variable away.
+    pub environment: Vec<(&'static str, Option<String>)>,
 }
 
 /// A started command that was not reaped yet.
@@ -57,7 +58,8 @@ impl Child {
         nix::sys::prctl::set_child_subreaper(true)?;
         let image = Image::of(command)?;
         let (failure_of_exec, report) = pipe2(OFlag::O_CLOEXEC)?;
-        // SAFETY: the child runs only `Image::become_it`, which is async-signal-safe and never returns.
+        // SAFETY: the child runs only `Image::turn_into`, which never returns. It calls the kernel and, for
+        // execve(2)'s arrays, malloc(3), which the C library keeps usable in the child of a process with threads.
         #[expect(unsafe_code, reason = "fork(2) has no safe form")]
         let forked = unsafe { fork() }?;
         let pid = match forked {
@@ -87,44 +89,51 @@ impl Child {
         self.pid.as_raw()
     }
 
-    /// Passes a signal on, unless the command got it from the terminal itself.
+    /// Passes a signal on, unless the command has it from the kernel already.
     pub fn forward(&self, caught: Caught) {
         match self.family {
-            Family::SharedGroup { .. } if caught.from_kernel => {}
-            Family::SharedGroup { .. } if self.is_reaped => {}
-            Family::SharedGroup { .. } => ignore_gone(kill(self.pid, caught.signal)),
-            Family::OwnGroup => self
-                .members()
-                .into_iter()
-                .for_each(|member| ignore_gone(kill(member, caught.signal))),
+            Family::OwnGroup => drop(send(self.addressees(), caught.signal)),
+            Family::SharedGroup { .. } if self.is_reaped || self.was_told(caught) => {}
+            Family::SharedGroup { .. } => drop(send([self.pid], caught.signal)),
         }
+    }
+
+    /// Whether the terminal sent the signal to the command too: it signals its whole foreground group, but the
+    /// session leader alone when it hangs up (setsid(2)).
+    fn was_told(&self, caught: Caught) -> bool {
+        let hung_up = caught.signal == Signal::SIGHUP && getsid(None) == Ok(getpid());
+        caught.from_kernel && !hung_up && getpgid(Some(self.pid)) == Ok(getpgrp())
     }
 
     /// Sends `signal` to everything that belongs to the command, and wakes what is stopped.
-    pub fn signal_all(&self, signal: Signal) {
-        for signal in [signal, Signal::SIGCONT] {
-            self.members()
-                .into_iter()
-                .for_each(|member| ignore_gone(kill(member, signal)));
+    ///
+    /// The error is why somebody could not be signalled; the others were.
+    pub fn signal_all(&self, signal: Signal) -> nix::Result<()> {
+        let sent = send(self.addressees(), signal);
+        let _ = send(self.addressees(), Signal::SIGCONT);
+        sent
+    }
+
+    /// Whether anything that belongs to the command is still there; a child of pglock's counts until it is
+    /// reaped.
+    pub fn has_family(&self) -> bool {
+        match self.family {
+            Family::OwnGroup => !self.is_reaped || !tree::group(self.pid).is_empty(),
+            Family::SharedGroup { since } => !tree::descendants(since).is_empty(),
         }
     }
 
-    /// Whether anything that belongs to the command is still there; a zombie counts until it is reaped.
-    pub fn has_family(&self) -> bool {
-        self.members()
-            .into_iter()
-            .any(|member| kill(member, None) != Err(Errno::ESRCH))
-    }
-
     /// Whom kill(2) has to be told to reach everything: processes, or a group as a negative number.
-    fn members(&self) -> Vec<Pid> {
-        let leader = Some(self.pid).filter(|_| !self.is_reaped);
+    fn addressees(&self) -> Vec<Pid> {
         match self.family {
             Family::SharedGroup { since } => tree::descendants(since),
             Family::OwnGroup => {
                 let group = Pid::from_raw(-self.pid.as_raw());
-                let left_its_group = leader.filter(|_| kill(group, None) == Err(Errno::ESRCH));
-                left_its_group.map_or_else(|| vec![group], |leader| vec![leader])
+                let has_left = !self.is_reaped && getpgid(Some(self.pid)) != Ok(self.pid);
+                [group]
+                    .into_iter()
+                    .chain(has_left.then_some(self.pid))
+                    .collect()
             }
         }
     }
@@ -158,14 +167,21 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if !self.is_reaped {
-            self.signal_all(Signal::SIGKILL);
+            let _ = self.signal_all(Signal::SIGKILL);
         }
     }
 }
 
-/// A process that has gone meanwhile needs no signal.
-fn ignore_gone(sent: nix::Result<()>) {
-    let _ = sent;
+/// Signals each of these; one that has gone meanwhile needs no signal. The first error, once all were tried.
+fn send(addressees: impl IntoIterator<Item = Pid>, signal: Signal) -> nix::Result<()> {
+    let mut sent = Ok(());
+    for addressee in addressees {
+        match kill(addressee, signal) {
+            Ok(()) | Err(Errno::ESRCH) => {}
+            Err(error) => sent = sent.and(Err(error)),
+        }
+    }
+    sent
 }
 
 fn has_controlling_terminal() -> bool {

@@ -1,4 +1,4 @@
-//! The living descendants of this process, as /proc shows them.
+//! The processes that belong to a command, as /proc shows them.
 
 use std::fs;
 
@@ -7,9 +7,18 @@ use nix::unistd::{Pid, getpid};
 /// A process as proc(5) describes it.
 struct Process {
     pid: i32,
+    is_zombie: bool,
     parent: i32,
+    group: i32,
     /// Clock ticks since the machine started.
     started: u64,
+}
+
+impl Process {
+    /// A zombie is left to whoever is its parent.
+    fn concerns(&self, reaper: i32) -> bool {
+        !self.is_zombie || self.parent == reaper
+    }
 }
 
 /// When `pid` was started, in clock ticks since the machine was; `None` when it is gone.
@@ -17,24 +26,38 @@ pub fn start_of(pid: Pid) -> Option<u64> {
     read(pid.as_raw()).map(|process| process.started)
 }
 
-/// Every descendant by way of a child that was not started before `since`, zombies included. Older children
-/// are not ours to judge: whoever became this process by exec(2) left them behind.
+/// The members of a process group; zombies only where they are this process's to reap.
+pub fn group(leader: Pid) -> Vec<Pid> {
+    let reaper = getpid().as_raw();
+    processes()
+        .filter(|process| process.group == leader.as_raw() && process.concerns(reaper))
+        .map(|process| Pid::from_raw(process.pid))
+        .collect()
+}
+
+/// Every descendant by way of a child that was not started before `since`; zombies only where they are this
+/// process's to reap. Older children are not ours to judge: whoever became this process by exec(2) left them
+/// behind.
 ///
 /// Whoever is forked meanwhile may be missing. Complete only for a child subreaper (prctl(2)), whose orphaned
 /// descendants stay its own.
 pub fn descendants(since: u64) -> Vec<Pid> {
+    let reaper = getpid().as_raw();
     let all: Vec<Process> = processes().collect();
     let children = |parent: i32| all.iter().filter(move |process| process.parent == parent);
-    let mut found: Vec<i32> = children(getpid().as_raw())
+    let mut found: Vec<&Process> = children(reaper)
         .filter(|child| child.started >= since)
-        .map(|child| child.pid)
         .collect();
     let mut visited = 0;
-    while let Some(pid) = found.get(visited) {
-        found.extend(children(*pid).map(|child| child.pid));
+    while let Some(process) = found.get(visited) {
+        found.extend(children(process.pid));
         visited += 1;
     }
-    found.into_iter().map(Pid::from_raw).collect()
+    found
+        .into_iter()
+        .filter(|process| process.concerns(reaper))
+        .map(|process| Pid::from_raw(process.pid))
+        .collect()
 }
 
 fn processes() -> impl Iterator<Item = Process> {
@@ -43,13 +66,17 @@ fn processes() -> impl Iterator<Item = Process> {
 }
 
 fn read(pid: i32) -> Option<Process> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
     // The name in parentheses, field 2, may itself hold blanks and parentheses.
     let (_, from_field_3) = stat.rsplit_once(") ")?;
     let fields: Vec<&str> = from_field_3.split(' ').collect();
+    let field = |number: usize| fields.get(number - 3).copied();
     Some(Process {
         pid,
-        parent: fields.get(4 - 3)?.parse().ok()?,
-        started: fields.get(22 - 3)?.parse().ok()?,
+        is_zombie: field(3)? == "Z",
+        parent: field(4)?.parse().ok()?,
+        group: field(5)?.parse().ok()?,
+        started: field(22)?.parse().ok()?,
     })
 }

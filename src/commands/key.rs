@@ -2,7 +2,7 @@
 
 use crate::cli::KeyArgs;
 use crate::exit::Outcome;
-use crate::key::Naming;
+use crate::naming::Naming;
 use crate::output;
 
 pub fn key(args: &KeyArgs) -> anyhow::Result<Outcome> {

@@ -9,7 +9,8 @@ use crate::cli::{ConnectionArgs, Format, ListArgs};
 use crate::connection::Settings;
 use crate::exit::Outcome;
 use crate::inventory::{self, LockView, Scope, State};
-use crate::key::{LockKey, LockName, Naming};
+use crate::key::{LockKey, LockName};
+use crate::naming::Naming;
 use crate::output::{self, csv, json, table};
 use crate::session::Session;
 
@@ -22,8 +23,8 @@ pub fn list(connection: &ConnectionArgs, args: &ListArgs) -> anyhow::Result<Outc
         Scope::CurrentDatabase
     };
     let mut views = super::block_on(async {
-        let session = Session::open(&settings, "pglock list").await?;
-        let views = inventory::read(session.client(), scope).await?;
+        let mut session = Session::open(&settings, "pglock list").await?;
+        let views = inventory::read(&mut session, scope).await?;
         session.close().await;
         Ok(views)
     })?;

@@ -10,7 +10,8 @@ use crate::connection::Settings;
 use crate::duration;
 use crate::exit::Outcome;
 use crate::inventory::{self, LockView, Termination};
-use crate::key::{Lock, Naming};
+use crate::key::Lock;
+use crate::naming::Naming;
 use crate::report;
 use crate::session::Session;
 use crate::text::printable;
@@ -34,10 +35,11 @@ pub fn release(connection: &ConnectionArgs, args: &ReleaseArgs) -> anyhow::Resul
     };
     let settings = Settings::resolve(connection)?;
     super::block_on(async {
-        let session = Session::open(&settings, "pglock release").await?;
+        let mut session = Session::open(&settings, "pglock release").await?;
+        session.survive_idling().await?;
         let mut tally = Tally::default();
         for lock in &locks {
-            release_one(&session, lock, args, timeout, &mut tally).await?;
+            release_one(&mut session, lock, args, timeout, &mut tally).await?;
         }
         session.close().await;
         Ok(tally.outcome())
@@ -68,14 +70,17 @@ impl Tally {
 }
 
 async fn release_one(
-    session: &Session,
+    session: &mut Session,
     lock: &Lock,
     args: &ReleaseArgs,
     timeout: Duration,
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
-    let mut holders = inventory::holders(session.client(), lock.key).await?;
+    let mut holders = inventory::holders(session, lock.key).await?;
     holders.retain(|holder| args.pid.is_none_or(|pid| holder.pid == Some(pid)));
+    // A session may hold the lock in both modes.
+    holders.sort_by_key(|holder| holder.pid);
+    holders.dedup_by(|a, b| a.pid.is_some() && a.pid == b.pid);
     for holder in &holders {
         let described = format!("{lock} is held by {}", holder.describe());
         if holder.prepared {
@@ -87,22 +92,27 @@ async fn release_one(
         } else if args.dry_run {
             report::line(&format!("{described}; would end this session"));
             tally.freed = true;
-        } else if args.force || confirmed(&described)? {
+        } else if args.force {
             end(session, holder, &described, timeout, tally).await?;
-        } else {
+        } else if !has_terminal() {
             tally
                 .still_held
                 .push(format!("{described}; --force ends its session"));
+        } else if confirmed(&described)? {
+            end(session, holder, &described, timeout, tally).await?;
+        } else {
+            tally.still_held.push(format!("{lock} is left as it is"));
         }
     }
     Ok(())
 }
 
-/// Asks the person at the terminal; without one the answer is no.
+fn has_terminal() -> bool {
+    stdin().is_terminal() && stderr().is_terminal()
+}
+
+/// Asks the person at the terminal; the end of input is no.
 fn confirmed(described: &str) -> anyhow::Result<bool> {
-    if !stdin().is_terminal() || !stderr().is_terminal() {
-        return Ok(false);
-    }
     let mut terminal = stderr().lock();
     write!(
         terminal,
@@ -110,19 +120,21 @@ fn confirmed(described: &str) -> anyhow::Result<bool> {
         printable(described)
     )?;
     let mut answer = String::new();
-    stdin().lock().read_line(&mut answer)?;
+    if stdin().lock().read_line(&mut answer)? == 0 {
+        writeln!(terminal)?;
+    }
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
 /// Ends the holder's session and waits until the server no longer shows the lock as its.
 async fn end(
-    session: &Session,
+    session: &mut Session,
     holder: &LockView,
     described: &str,
     timeout: Duration,
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
-    match inventory::terminate(session.client(), holder).await? {
+    match inventory::terminate(session, holder).await? {
         Termination::AlreadyGone => {}
         Termination::Denied(help) => tally.denied.push(format!("permission denied: {help}")),
         Termination::Sent if gone_within(timeout, session, holder).await? => tally.freed = true,
@@ -138,12 +150,12 @@ async fn end(
 
 async fn gone_within(
     timeout: Duration,
-    session: &Session,
+    session: &mut Session,
     holder: &LockView,
 ) -> anyhow::Result<bool> {
     let deadline = Instant::now() + timeout;
     let mut pause = FIRST_LOOK;
-    while inventory::still_holds(session.client(), holder).await? {
+    while inventory::still_holds(session, holder).await? {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(false);

@@ -8,17 +8,18 @@ use tokio::time::{Instant, timeout};
 use crate::acquire::{Acquired, Patience, acquire};
 use crate::child::{Child, Command};
 use crate::cli::{ConnectionArgs, JobArgs, RunArgs};
+use crate::command_line;
 use crate::connection::Settings;
 use crate::duration;
 use crate::exit::{self, Outcome};
 use crate::identity::Identity;
 use crate::inventory;
-use crate::key::{Mode, Naming};
+use crate::key::{LockName, Mode};
+use crate::naming::Naming;
 use crate::report::Reporter;
-use crate::session::{HeldLock, Request, Session, Wait};
+use crate::session::{HeldLock, Request, Session};
 use crate::signals::{self, Inherited, Signals};
 use crate::supervise::{self, End};
-use crate::text;
 
 /// How long a command that pglock stops may take to end by itself.
 const DEFAULT_GRACE: Duration = Duration::from_secs(10);
@@ -76,7 +77,7 @@ impl Plan {
             lock,
             host: host_name(),
             wrapper_pid: std::process::id(),
-            command: text::command_line(&words),
+            command: command_line::display(&words),
         };
         Ok(Self {
             settings: Settings::resolve(connection)?,
@@ -86,10 +87,6 @@ impl Plan {
                     Mode::Shared
                 } else {
                     Mode::Exclusive
-                },
-                wait: match patience {
-                    Patience::None => Wait::Never,
-                    Patience::Until(_) | Patience::Unlimited => Wait::NotYet,
                 },
             },
             words,
@@ -102,13 +99,13 @@ impl Plan {
     }
 
     /// Signals blocked → session → held lock → child → supervised → released.
-    fn carry_out(mut self) -> anyhow::Result<Outcome> {
+    fn carry_out(self) -> anyhow::Result<Outcome> {
         let inherited = signals::block()?;
         super::block_on(async move {
             let mut signals = Signals::open(&inherited)?;
             let acquired = acquire(
                 &self.settings,
-                &mut self.request,
+                &self.request,
                 self.patience,
                 &mut signals,
                 &self.report,
@@ -127,7 +124,7 @@ impl Plan {
     }
 
     /// The line for a lock that was not obtained.
-    async fn explain_busy(&self, session: Session) -> Option<String> {
+    async fn explain_busy(&self, mut session: Session) -> Option<String> {
         if self.quiet {
             session.close().await;
             return None;
@@ -135,13 +132,16 @@ impl Plan {
         let lock = &self.request.identity.lock;
         let holders = timeout(
             EXPLANATION_DEADLINE,
-            inventory::holders(session.client(), lock.key),
+            inventory::holders(&mut session, lock.key),
         )
         .await;
         session.close().await;
-        Some(match holders.into_iter().flatten().flatten().next() {
-            Some(holder) => format!("{lock} is held by {}", holder.describe()),
-            None => format!("{lock} was held a moment ago"),
+        Some(match holders {
+            Ok(Ok(holders)) => match holders.first() {
+                Some(holder) => format!("{lock} is held by {}", holder.describe()),
+                None => format!("{lock} was held a moment ago"),
+            },
+            Ok(Err(_)) | Err(_) => format!("{lock} is held; by whom could not be asked"),
         })
     }
 
@@ -189,21 +189,19 @@ impl Plan {
         }
     }
 
-    fn environment(&self, held: &HeldLock) -> Vec<(&'static str, String)> {
+    fn environment(&self, held: &HeldLock) -> Vec<(&'static str, Option<String>)> {
         let lock = &self.request.identity.lock;
-        let name = lock.name.as_ref();
         let key = lock.key.to_string();
-        let namespace = name.and_then(|name| name.namespace.clone());
-        let mut environment = vec![
-            (
-                "PGLOCK_NAME",
-                name.map_or_else(|| key.clone(), |name| name.name.clone()),
-            ),
-            ("PGLOCK_KEY", key),
-            ("PGLOCK_BACKEND_PID", held.backend_pid().to_string()),
-        ];
-        environment.extend(namespace.map(|namespace| ("PGLOCK_NAMESPACE", namespace)));
-        environment
+        let (name, namespace) = match &lock.name {
+            Some(LockName { name, namespace }) => (name.clone(), namespace.clone()),
+            None => (key.clone(), None),
+        };
+        vec![
+            ("PGLOCK_NAME", Some(name)),
+            ("PGLOCK_NAMESPACE", namespace),
+            ("PGLOCK_KEY", Some(key)),
+            ("PGLOCK_BACKEND_PID", Some(held.backend_pid().to_string())),
+        ]
     }
 }
 

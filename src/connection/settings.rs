@@ -1,6 +1,5 @@
 //! Where and how to connect, resolved once from options, environment and defaults.
 
-use std::env;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use nix::unistd::{User, getuid};
 
 use super::conninfo::{self, Parameters};
 use crate::cli::ConnectionArgs;
+use crate::environment;
 use crate::exit::Fault;
 
 /// Everything needed to open a session. The password has no way into any output: there is no Debug.
@@ -82,6 +82,7 @@ impl Settings {
     }
 
     fn from_parameters(mut parameters: Parameters) -> anyhow::Result<Self> {
+        refuse_misplaced_uris(&parameters)?;
         let mut take = |name| parameters.remove(name).filter(|value| !value.is_empty());
         let hosts = hosts(take("host"), take("hostaddr"), take("port"))?;
         let tls = tls_mode(take("sslmode").as_deref())?;
@@ -100,6 +101,21 @@ impl Settings {
     }
 }
 
+/// A URI where a name belongs would be quoted in the error that follows, with its password.
+fn refuse_misplaced_uris(parameters: &Parameters) -> anyhow::Result<()> {
+    for name in ["host", "dbname"] {
+        if parameters
+            .get(name)
+            .is_some_and(|value| value.contains("://"))
+        {
+            return Err(Fault::Usage.error(format!(
+                "{name} holds a URI that is none of PostgreSQL's: postgres://… and postgresql://…, with -d"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Adds what is not there yet.
 fn fill(parameters: &mut Parameters, lower: Parameters) {
     for (name, value) in lower {
@@ -116,8 +132,8 @@ fn says_where(parameters: &Parameters) -> bool {
 fn from_options(args: &ConnectionArgs) -> anyhow::Result<Parameters> {
     let mut parameters = match &args.dbname {
         Some(text) if conninfo::is_conninfo(text) => conninfo::parse("--dbname", text)?,
-        Some(name) => Parameters::from([("dbname", name.clone())]),
-        None => Parameters::new(),
+        Some(name) if !name.is_empty() => Parameters::from([("dbname", name.clone())]),
+        Some(_) | None => Parameters::new(),
     };
     let given = [
         ("host", &args.host),
@@ -126,13 +142,13 @@ fn from_options(args: &ConnectionArgs) -> anyhow::Result<Parameters> {
     ];
     let given = given
         .into_iter()
-        .filter_map(|(name, value)| Some((name, value.clone()?)));
+        .filter_map(|(name, value)| Some((name, value.clone().filter(|value| !value.is_empty())?)));
     fill(&mut parameters, given.collect());
     Ok(parameters)
 }
 
 fn from_url(variable: &'static str) -> anyhow::Result<Parameters> {
-    match read_variable(variable)? {
+    match environment::variable(variable)? {
         None => Ok(Parameters::new()),
         Some(text) if conninfo::is_conninfo(&text) => conninfo::parse(variable, &text),
         Some(_) => {
@@ -144,22 +160,11 @@ fn from_url(variable: &'static str) -> anyhow::Result<Parameters> {
 fn from_variables() -> anyhow::Result<Parameters> {
     let mut parameters = Parameters::new();
     for (variable, name) in VARIABLES {
-        if let Some(value) = read_variable(variable)? {
+        if let Some(value) = environment::variable(variable)? {
             parameters.insert(name, value);
         }
     }
     Ok(parameters)
-}
-
-/// An empty variable counts as unset, as in libpq.
-fn read_variable(variable: &'static str) -> anyhow::Result<Option<String>> {
-    match env::var(variable) {
-        Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
-        Err(env::VarError::NotPresent) => Ok(None),
-        Err(env::VarError::NotUnicode(_)) => {
-            Err(Fault::Usage.error(format!("{variable} is not valid UTF-8")))
-        }
-    }
 }
 
 /// Pairs the comma-separated lists as libpq does: one port for all hosts, or one for each.
@@ -219,7 +224,7 @@ fn parse_port(text: &str) -> anyhow::Result<u16> {
             .parse()
             .ok()
             .filter(|port| *port != 0)
-            .ok_or_else(|| invalid("port number", text)),
+            .ok_or_else(|| invalid("port number: 1 to 65535")),
     }
 }
 
@@ -228,7 +233,8 @@ fn tls_mode(value: Option<&str>) -> anyhow::Result<TlsMode> {
         None | Some("prefer") => Ok(TlsMode::Prefer),
         Some("disable") => Ok(TlsMode::Disable),
         Some("require") => Ok(TlsMode::Require),
-        Some(other) => Err(invalid("sslmode (disable, prefer or require)", other)),
+        Some(_) => Err(Fault::Usage
+            .error("unsupported sslmode: this version knows disable, prefer and require")),
     }
 }
 
@@ -240,16 +246,16 @@ fn connect_timeout(value: Option<String>) -> anyhow::Result<Option<Duration>> {
     let seconds: i32 = value
         .trim()
         .parse()
-        .map_err(|_| invalid("connect_timeout", &value))?;
+        .map_err(|_| invalid("connect_timeout: whole seconds"))?;
     Ok(u64::try_from(seconds)
         .ok()
         .filter(|seconds| *seconds > 0)
         .map(Duration::from_secs))
 }
 
-fn invalid(what: &str, value: &str) -> anyhow::Error {
-    let value = crate::text::printable(value);
-    Fault::Usage.error(format!("invalid {what}: '{value}'"))
+/// The value is not quoted: behind an unescaped `/` or `@` it may be a part of a password.
+fn invalid(what: &str) -> anyhow::Error {
+    Fault::Usage.error(format!("invalid {what}"))
 }
 
 fn operating_system_user() -> anyhow::Result<String> {

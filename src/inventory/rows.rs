@@ -1,14 +1,15 @@
 //! The query behind `list`, and its rows as the server gave them.
 
-use tokio_postgres::{Client, Error, SimpleQueryMessage, SimpleQueryRow};
+use tokio_postgres::SimpleQueryRow;
 
 use crate::key::LockKey;
+use crate::session::Session;
 
 /// Which locks to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// One key in the current database.
-    Key(LockKey),
+    /// Who holds one key in the current database.
+    Holders(LockKey),
     CurrentDatabase,
     AllDatabases,
 }
@@ -43,10 +44,6 @@ pub struct LockRow {
     pub prepared_transaction: Option<String>,
     pub prepared: Option<i64>,
 }
-
-/// In front of the query in the same message, and gone with it: a role's `search_path` and timeouts.
-pub const SHIELD: &str = "SELECT pg_catalog.set_config('search_path', 'pg_catalog', true), \
-     pg_catalog.set_config('statement_timeout', '0', true)";
 
 /// What stands in braces is filled in. A `pg_locks` row shows the two halves of a key as unsigned numbers, and
 /// `objsubid` tells its form (PostgreSQL documentation, 54.12 "`pg_locks`"). A prepared transaction has no pid
@@ -95,13 +92,9 @@ const TIMES: [&str; 5] = [
 ];
 
 /// Reads the rows in one round trip.
-pub async fn read(client: &Client, scope: Scope) -> Result<Vec<Row>, Error> {
-    let messages = client.simple_query(&sql(scope)).await?;
-    let rows = messages.iter().filter_map(|message| match message {
-        SimpleQueryMessage::Row(row) => Some(row),
-        _ => None,
-    });
-    Ok(rows.skip(1).map(row).collect())
+pub async fn read(session: &mut Session, scope: Scope) -> anyhow::Result<Vec<Row>> {
+    let rows = session.query(&sql(scope)).await?;
+    Ok(rows.iter().map(row).collect())
 }
 
 fn sql(scope: Scope) -> String {
@@ -117,18 +110,18 @@ fn sql(scope: Scope) -> String {
     let locks_in_scope = match scope {
         Scope::AllDatabases => "true".to_owned(),
         Scope::CurrentDatabase => format!("l.database = {current}"),
-        Scope::Key(key) => format!("l.database = {current} AND {}", is_key(key)),
+        Scope::Holders(key) => format!("l.database = {current} AND l.granted AND {}", is_key(key)),
     };
     let sessions_in_scope = match scope {
         Scope::AllDatabases => "true",
-        Scope::CurrentDatabase | Scope::Key(_) => "a.datname = current_database()",
+        Scope::CurrentDatabase => "a.datname = current_database()",
+        Scope::Holders(_) => "false",
     };
-    let query = QUERY
+    QUERY
         .replace("{times}", &times.join(", "))
         .replace("{wait_start}", WAIT_START)
         .replace("{locks_in_scope}", &locks_in_scope)
-        .replace("{sessions_in_scope}", sessions_in_scope);
-    format!("{SHIELD}; {query}")
+        .replace("{sessions_in_scope}", sessions_in_scope)
 }
 
 /// `pg_locks.waitstart` came with PostgreSQL 14; asked for by name it would fail before.

@@ -1,11 +1,9 @@
 //! Ending the session of one holder, and only that one.
 
-use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, SimpleQueryMessage};
-
-use super::rows::{SHIELD, is_key};
+use super::rows::is_key;
 use super::view::LockView;
-use crate::connection;
+use crate::exit::Fault;
+use crate::session::Session;
 
 /// What the attempt to end a session came to.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,35 +20,24 @@ pub enum Termination {
 /// statement, which checks database, key and form, backend and backend start again.
 ///
 /// Privileges are not examined before: PostgreSQL decides.
-pub async fn terminate(client: &Client, holder: &LockView) -> anyhow::Result<Termination> {
+pub async fn terminate(session: &mut Session, holder: &LockView) -> anyhow::Result<Termination> {
     let sql = format!(
-        "{SHIELD}; SELECT pg_terminate_backend(h.pid) AS sent FROM ({}) h",
+        "SELECT pg_terminate_backend(h.pid) FROM ({}) h",
         holding(holder)
     );
-    match client.simple_query(&sql).await {
-        Ok(messages) => Ok(if last_row_has(&messages, "sent") {
-            Termination::Sent
-        } else {
-            Termination::AlreadyGone
-        }),
-        Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
-            Ok(Termination::Denied(what_would_help(client, holder).await))
+    match session.query(&sql).await {
+        Ok(rows) if rows.is_empty() => Ok(Termination::AlreadyGone),
+        Ok(_) => Ok(Termination::Sent),
+        Err(error) if Fault::PermissionDenied.classifies(&error) => {
+            Ok(Termination::Denied(what_would_help(session, holder).await?))
         }
-        Err(error) => Err(anyhow::anyhow!(
-            "terminating a session: {}",
-            connection::describe(&error)
-        )),
+        Err(error) => Err(error),
     }
 }
 
 /// Whether that session still holds that lock.
-pub async fn still_holds(client: &Client, holder: &LockView) -> anyhow::Result<bool> {
-    let sql = format!("{SHIELD}; SELECT true AS held FROM ({}) h", holding(holder));
-    let messages = client.simple_query(&sql).await;
-    let messages = messages.map_err(|error| {
-        anyhow::anyhow!("looking for the lock: {}", connection::describe(&error))
-    })?;
-    Ok(last_row_has(&messages, "held"))
+pub async fn still_holds(session: &mut Session, holder: &LockView) -> anyhow::Result<bool> {
+    Ok(!session.query(&holding(holder)).await?.is_empty())
 }
 
 /// The query for the backend, as long as it holds the lock.
@@ -70,30 +57,21 @@ fn holding(holder: &LockView) -> String {
     )
 }
 
-/// The first statement of the message answers a row too, without this column.
-fn last_row_has(messages: &[SimpleQueryMessage], column: &str) -> bool {
-    messages.iter().any(|message| match message {
-        SimpleQueryMessage::Row(row) => row.try_get(column).ok().flatten() == Some("t"),
-        _ => false,
-    })
-}
-
 /// Who may end this session (PostgreSQL documentation, 9.28.2 "Server Signaling Functions").
-async fn what_would_help(client: &Client, holder: &LockView) -> String {
+async fn what_would_help(session: &mut Session, holder: &LockView) -> anyhow::Result<String> {
     let owner = holder.user.as_deref().unwrap_or("another role");
     let pid = holder.pid.unwrap_or_default();
     let sql = format!(
-        "{SHIELD}; SELECT true AS super FROM pg_stat_activity a JOIN pg_roles r ON r.oid = a.usesysid \
+        "SELECT FROM pg_stat_activity a JOIN pg_roles r ON r.oid = a.usesysid \
          WHERE a.pid = {pid} AND r.rolsuper"
     );
-    let messages = client.simple_query(&sql).await.unwrap_or_default();
-    if last_row_has(&messages, "super") {
-        return format!(
+    if !session.query(&sql).await?.is_empty() {
+        return Ok(format!(
             "backend {pid} belongs to {owner}, a superuser: only a superuser may end its session"
-        );
+        ));
     }
-    format!(
+    Ok(format!(
         "backend {pid} belongs to {owner}: be a member of {owner}, or of pg_signal_backend \
          (GRANT pg_signal_backend TO your role)"
-    )
+    ))
 }

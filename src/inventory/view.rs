@@ -152,7 +152,10 @@ fn waiting_view(row: Row, locks: &[LockView]) -> Option<LockView> {
         return None;
     };
     let key = told.lock.as_ref()?.key;
-    let since = told.waiting_since.or(row.query_start);
+    // Anybody can say anything: a wait began after the session and before now.
+    let possible = row.backend_start.unwrap_or(0)..=row.now;
+    let said = told.waiting_since.filter(|since| possible.contains(since));
+    let since = said.or(row.query_start);
     let same_lock = |lock: &&LockView| lock.key == key && lock.database == row.database;
     if locks
         .iter()
@@ -191,7 +194,7 @@ fn view(row: Row, told: Option<Told>, key: LockKey, mode: Mode, since: Option<i6
         clippy::cast_precision_loss,
         reason = "a lock is not held for 285 years"
     )]
-    let seconds = since.map(|since| (row.now - since).max(0) as f64 / 1e6);
+    let seconds = since.map(|since| row.now.saturating_sub(since).max(0) as f64 / 1e6);
     LockView {
         namespace: name.as_ref().and_then(|name| name.namespace.clone()),
         name: name.map(|name| name.name),

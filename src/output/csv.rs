@@ -1,5 +1,6 @@
 //! `list --format csv` (RFC 4180): the same keys as JSON in the header; unknown is empty.
 
+use anyhow::Context as _;
 use serde_json::Value;
 
 use crate::inventory::LockView;
@@ -35,7 +36,9 @@ pub fn render(views: &[LockView]) -> anyhow::Result<String> {
     writer.write_record(COLUMNS)?;
     for view in views {
         let object = serde_json::to_value(view)?;
-        writer.write_record(COLUMNS.map(|column| cell(&object[column])))?;
+        let cells = COLUMNS.map(|column| object.get(column).map(cell));
+        let cells: Option<Vec<String>> = cells.into_iter().collect();
+        writer.write_record(cells.context("a column that JSON does not have")?)?;
     }
     Ok(String::from_utf8(writer.into_inner()?)?)
 }

@@ -1,6 +1,6 @@
 //! `list` for people: a table that fits the terminal.
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 
 use crate::inventory::{LockView, State};
 use crate::key::Mode;
@@ -30,6 +30,9 @@ const WIDE: [Column; 4] = [
     ("BLOCKED BY", |view| Some(blocked_by(view))),
 ];
 
+/// What is copied from a terminal to be used elsewhere.
+const UNBROKEN: [&str; 2] = ["KEY", "PID"];
+
 /// From this many columns on a terminal shows the wide table without being asked.
 const WIDE_TERMINAL: u16 = 200;
 
@@ -51,8 +54,11 @@ pub fn render(views: &[LockView], width: Option<u16>, wide: bool) -> String {
             None => "?".to_owned(),
         }));
     }
-    for column in table.column_iter_mut() {
+    for (column, (title, _)) in table.column_iter_mut().zip(&columns) {
         column.set_padding((0, 2));
+        if UNBROKEN.contains(title) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     table.trim_fmt() + "\n"
 }

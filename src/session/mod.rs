@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use tokio_postgres::Client;
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, Severity, SqlState};
+use tokio_postgres::{Client, SimpleQueryRow};
 
 use self::statements::Answer;
 use crate::connection::{self, Settings};
@@ -38,7 +38,6 @@ struct Server {
 pub struct Request {
     pub identity: Identity,
     pub mode: Mode,
-    pub wait: Wait,
 }
 
 /// Whether, and since when, a session waits for its lock.
@@ -88,9 +87,26 @@ impl Session {
         })
     }
 
-    /// For the queries of `inventory`.
-    pub fn client(&self) -> &Client {
-        &self.client
+    /// Runs one statement in one round trip; the rows of its answer.
+    ///
+    /// Names mean PostgreSQL's own, and the role's timeouts and isolation do not count, for this statement
+    /// alone: nothing is left behind. Errors: [`Fault::CannotConnect`] when the session ended,
+    /// [`Fault::PermissionDenied`] when the server refused.
+    pub async fn query(&mut self, statement: &str) -> anyhow::Result<Vec<SimpleQueryRow>> {
+        let sql = statements::shielded(statement);
+        match self.client.simple_query(&sql).await {
+            Ok(messages) => Ok(statements::rows(messages)),
+            Err(error) => Err(self.explain(error).await),
+        }
+    }
+
+    /// Keeps the session from being ended while it idles, as a role's or a database's default may have it.
+    pub async fn survive_idling(&mut self) -> anyhow::Result<()> {
+        let sql = statements::shield(&self.server);
+        match self.client.simple_query(&sql).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.explain(error).await),
+        }
     }
 
     /// Tries once to take the lock, in one round trip, and proves that it is really owned.
@@ -98,10 +114,10 @@ impl Session {
     /// The same message shields the session from timeouts that the role or the database sets by default.
     /// Never waits in the server: a session blocked there would hold a snapshot.
     /// Errors: [`Fault::Unfit`] when the server is a standby or its lock functions are not PostgreSQL's.
-    pub async fn try_lock(mut self, request: &Request) -> anyhow::Result<Attempt> {
-        let sql = statements::try_lock(request, &self.server);
+    pub async fn try_lock(mut self, request: &Request, wait: Wait) -> anyhow::Result<Attempt> {
+        let sql = statements::try_lock(request, wait, &self.server);
         let answer = match self.client.simple_query(&sql).await {
-            Ok(messages) => Answer::read(&messages)?,
+            Ok(messages) => Answer::read(messages)?,
             Err(error) => return Err(self.explain(error).await),
         };
         match answer {
@@ -112,7 +128,7 @@ impl Session {
             })),
             Answer::Busy => Ok(Attempt::Busy {
                 session: self,
-                next: match request.wait {
+                next: match wait {
                     Wait::NotYet => Wait::Begins,
                     wait => wait,
                 },
@@ -153,15 +169,8 @@ impl Session {
 
     /// Whether a failed query is the end of the session: the server's last word comes before the socket closes.
     fn is_lost(&self, error: &tokio_postgres::Error) -> bool {
-        const LAST_WORDS: [SqlState; 5] = [
-            SqlState::ADMIN_SHUTDOWN,
-            SqlState::CRASH_SHUTDOWN,
-            SqlState::CANNOT_CONNECT_NOW,
-            SqlState::DATABASE_DROPPED,
-            SqlState::IDLE_SESSION_TIMEOUT,
-        ];
-        let said_so = error.code().is_some_and(|code| LAST_WORDS.contains(code));
-        said_so || self.client.is_closed()
+        let severity = error.as_db_error().and_then(DbError::parsed_severity);
+        matches!(severity, Some(Severity::Fatal | Severity::Panic)) || self.client.is_closed()
     }
 
     /// What ended the session, once a query has failed because it did.
@@ -213,8 +222,8 @@ impl HeldLock {
                 UNLOCK_DEADLINE.as_secs()
             ));
         };
-        match unlocked {
-            Ok(messages) if statements::column(&messages, "unlocked") == Some("t") => {
+        match unlocked.map(statements::rows) {
+            Ok(rows) if statements::column(&rows, "unlocked") == Some("t") => {
                 self.session.close().await;
                 Ok(())
             }

@@ -1,6 +1,6 @@
 //! The SQL to take and free a lock, and what the server answers.
 
-use tokio_postgres::SimpleQueryMessage;
+use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 
 use super::{Request, Server, Wait};
 use crate::identity::Stage;
@@ -24,8 +24,9 @@ pub enum Answer {
 }
 
 impl Answer {
-    pub fn read(messages: &[SimpleQueryMessage]) -> anyhow::Result<Self> {
-        let text = |name| column(messages, name).unwrap_or_default();
+    pub fn read(messages: Vec<SimpleQueryMessage>) -> anyhow::Result<Self> {
+        let rows = rows(messages);
+        let text = |name| column(&rows, name).unwrap_or_default();
         Ok(match text("answer") {
             "granted" => {
                 let backend_pid = text("backend_pid").parse()?;
@@ -42,15 +43,6 @@ impl Answer {
             _ => Self::LookAlike,
         })
     }
-}
-
-/// The value of a column of the last row.
-pub fn column<'a>(messages: &'a [SimpleQueryMessage], name: &str) -> Option<&'a str> {
-    let row = messages.iter().rev().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => Some(row),
-        _ => None,
-    });
-    row.and_then(|row| row.try_get(name).ok().flatten())
 }
 
 /// The calls for one lock in SQL, and the catalog's own entry of the first.
@@ -101,8 +93,8 @@ impl LockCalls {
 /// The proof takes the lock a second time and gives that one back: only a server that counts this session's
 /// locks can do both. The definition in the catalog shows whether the function is the built-in one; asked by
 /// function call it costs a tenth of what a query of `pg_proc` does in a fresh session.
-pub fn try_lock(request: &Request, server: &Server) -> String {
-    let waiting_since = match request.wait {
+pub fn try_lock(request: &Request, wait: Wait, server: &Server) -> String {
+    let waiting_since = match wait {
         Wait::Since(since) => Some(since),
         Wait::Never | Wait::NotYet | Wait::Begins => None,
     };
@@ -123,7 +115,7 @@ pub fn try_lock(request: &Request, server: &Server) -> String {
         )
     };
     // A session is opened as a holder, so only one that waits has to say so, and take it back when granted.
-    let (busy, granted, at) = match request.wait {
+    let (busy, granted, at) = match wait {
         Wait::Never | Wait::NotYet => ("'busy'".to_owned(), "'granted'".to_owned(), ""),
         Wait::Begins => (
             tell(Stage::Waiting(request.mode), "waiting"),
@@ -133,7 +125,7 @@ pub fn try_lock(request: &Request, server: &Server) -> String {
         Wait::Since(_) => ("'busy'".to_owned(), tell(Stage::Holding, "granted"), ""),
     };
     format!(
-        "{comment}{shield}; \
+        "{comment}{READ_COMMITTED}; {shield}; \
          SELECT pg_catalog.pg_backend_pid() AS backend_pid, \
              CASE WHEN pg_catalog.pg_is_in_recovery() THEN 'standby' \
              WHEN NOT pg_catalog.textlike(pg_catalog.pg_get_functiondef({oid}), \
@@ -150,20 +142,53 @@ pub fn unlock(request: &Request) -> String {
     format!("SELECT {} AS unlocked", LockCalls::of(request).unlock)
 }
 
-/// Role and database defaults that would end the session or one of its statements, by the major version
-/// that brought them.
-const SHIELDED: [(&str, u32); 4] = [
-    ("statement_timeout", 0),
-    ("lock_timeout", 0),
-    ("idle_session_timeout", 14),
-    ("transaction_timeout", 17),
+/// In front of everything: in a transaction that is serializable and deferrable by default, any statement may
+/// wait for those of others.
+const READ_COMMITTED: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED";
+
+/// `statement` behind what keeps a role's defaults from it, in a message that leaves nothing behind.
+pub fn shielded(statement: &str) -> String {
+    format!(
+        "{READ_COMMITTED}; \
+         SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true), \
+             pg_catalog.set_config('statement_timeout', '0', true); \
+         {statement}"
+    )
+}
+
+/// The rows of the last statement of a message.
+pub fn rows(messages: Vec<SimpleQueryMessage>) -> Vec<SimpleQueryRow> {
+    let mut rows = Vec::new();
+    for message in messages {
+        match message {
+            SimpleQueryMessage::RowDescription(_) => rows.clear(),
+            SimpleQueryMessage::Row(row) => rows.push(row),
+            _ => {}
+        }
+    }
+    rows
+}
+
+/// The value of a column of the first row.
+pub fn column<'a>(rows: &'a [SimpleQueryRow], name: &str) -> Option<&'a str> {
+    rows.first()?.try_get(name).ok().flatten()
+}
+
+/// What a role's or a database's defaults must not do to the session, by the major version that brought it.
+const SHIELDED: [(&str, &str, u32); 5] = [
+    ("statement_timeout", "0", 0),
+    ("lock_timeout", "0", 0),
+    ("idle_session_timeout", "0", 14),
+    ("transaction_timeout", "0", 17),
+    ("default_transaction_isolation", "read committed", 0),
 ];
 
-fn shield(server: &Server) -> String {
+/// The statement that sets them for the whole session.
+pub fn shield(server: &Server) -> String {
     let settings: Vec<String> = SHIELDED
         .iter()
-        .filter(|(_, since)| server.major_version >= *since)
-        .map(|(setting, _)| format!("pg_catalog.set_config('{setting}', '0', false)"))
+        .filter(|(_, _, since)| server.major_version >= *since)
+        .map(|(setting, value, _)| format!("pg_catalog.set_config('{setting}', '{value}', false)"))
         .collect();
     format!("SELECT {}", settings.join(", "))
 }

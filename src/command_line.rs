@@ -1,0 +1,164 @@
+//! A command as a person would type it, free of secrets: other sessions can read it.
+
+use std::ffi::OsStr;
+
+/// More than is ever shown of a command.
+const LONGEST: usize = 1000;
+const MASK: &str = "***";
+
+/// The words quoted for a shell, with passwords masked: the one in a URI (`scheme://user:PASSWORD@host`), the
+/// value of `password=…` or `…PASSWORD=…`, and the word after `--password`.
+///
+/// A long command is cut off.
+pub fn display(words: &[impl AsRef<OsStr>]) -> String {
+    let mut masked: Vec<String> = Vec::new();
+    let mut room = LONGEST;
+    for word in words {
+        let word = word.as_ref().to_string_lossy();
+        let word: String = word.chars().take(room).collect();
+        room -= word.chars().count();
+        let is_password = masked.last().is_some_and(|before| before == "--password");
+        masked.push(if is_password {
+            MASK.to_owned()
+        } else {
+            mask(&word)
+        });
+        if room == 0 {
+            break;
+        }
+    }
+    shlex::try_join(masked.iter().map(String::as_str)).unwrap_or_default()
+}
+
+/// Masks every secret in one word, which may be a shell's whole command string.
+fn mask(word: &str) -> String {
+    let without_uris: String = word
+        .split_inclusive(char::is_whitespace)
+        .map(mask_uris)
+        .collect();
+    mask_values(&without_uris)
+}
+
+/// Masks generously: everything from the user's colon to the last `@`, so that a password with an unescaped
+/// `@`, `/` or `:` in it is covered too. `part` has no blanks within.
+fn mask_uris(part: &str) -> String {
+    for (scheme, _) in part.match_indices("://") {
+        let user = scheme + "://".len();
+        let Some(at) = part[user..].rfind('@').map(|at| user + at) else {
+            break;
+        };
+        let colon = part[user..at].find(':').map(|colon| user + colon);
+        if let Some(colon) = colon.filter(|colon| !part[user..*colon].contains('/')) {
+            return format!("{}{MASK}{}", &part[..=colon], &part[at..]);
+        }
+    }
+    part.to_owned()
+}
+
+/// Masks the value after each `password=`, which may have blanks around the sign and be quoted.
+fn mask_values(text: &str) -> String {
+    const KEYWORD: &str = "password";
+    let lower = text.to_ascii_lowercase();
+    let mut masked = String::with_capacity(text.len());
+    let mut done = 0;
+    for (found, _) in lower.match_indices(KEYWORD) {
+        let rest = &text[found + KEYWORD.len()..];
+        let Some(value) = rest.trim_start().strip_prefix('=').map(str::trim_start) else {
+            continue;
+        };
+        let start = text.len() - value.len();
+        if found < done {
+            continue;
+        }
+        let is_assignment = is_name(&text[..found]) && rest.starts_with('=');
+        let end = if is_assignment {
+            text.len()
+        } else {
+            start + length_of_value(value)
+        };
+        masked += &text[done..start];
+        masked += MASK;
+        done = end;
+    }
+    masked + &text[done..]
+}
+
+/// Whether a word that begins so is one assignment or option, whose value goes to its end, blanks and all.
+fn is_name(text: &str) -> bool {
+    text.chars()
+        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+}
+
+/// How long the value at the start of `text` is: up to a blank or `&` outside quotes; a backslash takes the
+/// character behind it along.
+fn length_of_value(text: &str) -> usize {
+    let mut quote = None;
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match (c, quote) {
+            ('\\', _) => drop(chars.next()),
+            (c, Some(open)) if c == open => quote = None,
+            ('\'' | '"', None) => quote = Some(c),
+            (c, None) if c == '&' || c.is_whitespace() => return at,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_masked() {
+        for (word, shown) in [
+            ("postgres://u:s3cret@h/db", "'postgres://u:***@h/db'"),
+            ("postgres://u:p@ss/w0rd@h/db", "'postgres://u:***@h/db'"),
+            (
+                "postgres://u@h/db?password=s3cret&x=1",
+                "'postgres://u@h/db?password=***&x=1'",
+            ),
+            (
+                "https://x/y?u=postgres://u:s3cret@h",
+                "'https://x/y?u=postgres://u:***@h'",
+            ),
+            ("PGPASSWORD=s3cret psql -h x", "'PGPASSWORD=***'"),
+            ("PGPASSWORD=my s3cret", "'PGPASSWORD=***'"),
+            (
+                "exec env PGPASSWORD=s3cret psql -h x",
+                "'exec env PGPASSWORD=*** psql -h x'",
+            ),
+            (
+                "exec env PGPASSWORD=a\"b s3cret\" psql",
+                "'exec env PGPASSWORD=*** psql'",
+            ),
+            (
+                "host=h password=s3cret user=u",
+                "'host=h password=*** user=u'",
+            ),
+            (
+                r"host=h password = 's3 \'cret' user=u",
+                "'host=h password = *** user=u'",
+            ),
+            ("a password is set", "'a password is set'"),
+            ("--password=s3cret", "'--password=***'"),
+            ("https://h/a:b@c", "https://h/a:b@c"),
+        ] {
+            assert_eq!(display(&[word]), shown, "{word}");
+        }
+        assert_eq!(
+            display(&["x", "--password", "s3cret", "y"]),
+            "x --password '***' y"
+        );
+    }
+
+    #[test]
+    fn a_command_is_quoted_for_a_shell_and_cut_off_where_it_is_long() {
+        assert_eq!(
+            display(&["sh", "-c", "echo 'hi'", ""]),
+            r#"sh -c "echo 'hi'" ''"#
+        );
+        assert_eq!(display(&["password".repeat(100_000)]).len(), LONGEST);
+    }
+}
