@@ -39,8 +39,9 @@ fn the_cron_entry_of_the_readme_runs_its_job() {
     let [entry] = blocks("cron").try_into().unwrap();
     let command = entry.splitn(6, ' ').nth(5).unwrap();
     let command = command
+        .replace("/usr/local/bin/", "")
         .replace(
-            "postgres://cron@db.example/app",
+            "postgres://cron:PASSWORD@db.example/app",
             &format!("dbname={}", place.database),
         )
         .replace("/opt/report.sh", "./report.sh");
