@@ -5,9 +5,10 @@ use std::ffi::OsStr;
 /// More than is ever shown of a command.
 const LONGEST: usize = 1000;
 const MASK: &str = "***";
+const KEYWORD: &str = "password";
 
 /// The words quoted for a shell, with passwords masked: the one in a URI (`scheme://user:PASSWORD@host`), the
-/// value of `password=…` or `…PASSWORD=…`, and the word after `--password`.
+/// value of `password=…` or `…PASSWORD=…`, and the word after `--password` or `--…-password`.
 ///
 /// A long command is cut off.
 pub fn display(words: &[impl AsRef<OsStr>]) -> String {
@@ -17,7 +18,9 @@ pub fn display(words: &[impl AsRef<OsStr>]) -> String {
         let word = word.as_ref().to_string_lossy();
         let word: String = word.chars().take(room).collect();
         room -= word.chars().count();
-        let is_password = masked.last().is_some_and(|before| before == "--password");
+        let is_password = masked.last().is_some_and(|before| {
+            is_option(before) && before.to_ascii_lowercase().ends_with(KEYWORD)
+        });
         masked.push(if is_password {
             MASK.to_owned()
         } else {
@@ -55,32 +58,40 @@ fn mask_uris(part: &str) -> String {
     part.to_owned()
 }
 
-/// Masks the value after each `password=`, which may have blanks around the sign and be quoted.
+/// Masks the value after each `password=`, which may have blanks around the sign and be quoted, and the word
+/// after each option that ends so.
 fn mask_values(text: &str) -> String {
-    const KEYWORD: &str = "password";
     let lower = text.to_ascii_lowercase();
     let mut masked = String::with_capacity(text.len());
     let mut done = 0;
-    for (found, _) in lower.match_indices(KEYWORD) {
-        let rest = &text[found + KEYWORD.len()..];
-        let Some(value) = rest.trim_start().strip_prefix('=').map(str::trim_start) else {
-            continue;
+    for (keyword, _) in lower.match_indices(KEYWORD) {
+        let rest = &text[keyword + KEYWORD.len()..];
+        let (before, after_blanks) = (&text[..keyword], rest.trim_start());
+        let value = match after_blanks.strip_prefix('=') {
+            Some(value) => value.trim_start(),
+            None if is_option(before) && after_blanks.len() < rest.len() => after_blanks,
+            None => continue,
         };
         let start = text.len() - value.len();
-        if found < done {
+        if keyword < done {
             continue;
         }
-        let is_assignment = is_name(&text[..found]) && rest.starts_with('=');
-        let end = if is_assignment {
+        let is_assignment = is_name(before) && rest.starts_with('=');
+        masked += &text[done..start];
+        masked += MASK;
+        done = if is_assignment {
             text.len()
         } else {
             start + length_of_value(value)
         };
-        masked += &text[done..start];
-        masked += MASK;
-        done = end;
     }
     masked + &text[done..]
+}
+
+/// Whether the word at the end of `text` is an option so far: `--`, `--db-`.
+fn is_option(text: &str) -> bool {
+    let word = text.rsplit(char::is_whitespace).next().unwrap_or_default();
+    word.starts_with('-') && is_name(word)
 }
 
 /// Whether a word that begins so is one assignment or option, whose value goes to its end, blanks and all.
@@ -140,6 +151,14 @@ mod tests {
             (
                 r"host=h password = 's3 \'cret' user=u",
                 "'host=h password = *** user=u'",
+            ),
+            (
+                "mysql --db-password s3cret x",
+                "'mysql --db-password *** x'",
+            ),
+            (
+                "--urls=http://w/,postgres://u:s3cret@d/x",
+                "'--urls=http://w/,postgres://u:***@d/x'",
             ),
             ("a password is set", "'a password is set'"),
             ("--password=s3cret", "'--password=***'"),

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::exit::Fault;
 
-/// Ten years: more than anybody waits, and less than clocks can count.
-const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+/// Ten years, leap days and all: more than anybody waits, and less than clocks can count.
+const LONGEST: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 
 /// Reads the value of `option`.
 ///

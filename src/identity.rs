@@ -115,7 +115,10 @@ impl Identity {
                 fields.push(("name", encode(name)));
             }
         }
-        fields.retain(|(_, value)| value.len() <= LONGEST_NAME_IN_QUERY);
+        let length: usize = fields.iter().map(|(_, value)| value.len()).sum();
+        if length > LONGEST_NAME_IN_QUERY {
+            fields.retain(|(field, _)| !matches!(*field, "namespace" | "name"));
+        }
         fields.push(("command", encode(&shortened(&self.command))));
         let fields: Vec<String> = fields
             .into_iter()

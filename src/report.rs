@@ -1,7 +1,10 @@
 //! Lines on standard error: `pglock: …`, and what `--verbose` adds.
 
 use std::io::Write as _;
+use std::os::fd::AsFd as _;
 use std::time::Instant;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::text::printable;
 
@@ -9,6 +12,17 @@ use crate::text::printable;
 pub fn line(message: &str) {
     // A closed standard error leaves nobody to tell.
     let _ = writeln!(std::io::stderr(), "pglock: {}", printable(message));
+}
+
+/// The same while a command is watched: a reader that has stopped reading must not stop the watch, so the line
+/// is left out then.
+pub fn line_unless_blocked(message: &str) {
+    let stderr = std::io::stderr();
+    let mut polled = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
+    let ready = poll(&mut polled, PollTimeout::ZERO);
+    if ready.is_ok_and(|ready| ready > 0) {
+        line(message);
+    }
 }
 
 /// What is done, with the time since the start, for those who asked.
@@ -27,7 +41,7 @@ impl Reporter {
     pub fn detail(&self, message: impl FnOnce() -> String) {
         if let Some(start) = self.start {
             let elapsed = start.elapsed().as_secs_f64();
-            line(&format!("[{elapsed:.3} s] {}", message()));
+            line_unless_blocked(&format!("[{elapsed:.3} s] {}", message()));
         }
     }
 }

@@ -16,13 +16,24 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// Signals that are passed on to the command, and that end a wait unless [`ends_a_wait`] says no.
-const FORWARDED: [Signal; 8] = [
+///
+/// All that a process may be sent and that would end pglock by default; those that tell of its own faults (SEGV,
+/// ABRT …) are not among them.
+const FORWARDED: [Signal; 16] = [
     Signal::SIGTERM,
     Signal::SIGINT,
     Signal::SIGHUP,
     Signal::SIGQUIT,
     Signal::SIGUSR1,
     Signal::SIGUSR2,
+    Signal::SIGALRM,
+    Signal::SIGVTALRM,
+    Signal::SIGPROF,
+    Signal::SIGXCPU,
+    Signal::SIGXFSZ,
+    Signal::SIGIO,
+    Signal::SIGPWR,
+    Signal::SIGSTKFLT,
     Signal::SIGCONT,
     Signal::SIGWINCH,
 ];

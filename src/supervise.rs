@@ -38,6 +38,7 @@ pub async fn supervise(
     loop {
         let event = tokio::select! {
             biased;
+            () = sleep_until(grace_ends.unwrap_or_else(Instant::now)), if grace_ends.is_some() => Event::GraceOver,
             caught = signals.next() => match caught? {
                 Caught { signal: Signal::SIGCHLD, .. } => Event::Reaped {
                     command: child.reap()?,
@@ -46,7 +47,6 @@ pub async fn supervise(
                 caught => Event::Signal(caught),
             },
             cause = held.lost(), if state == State::Running => Event::SessionLost(cause),
-            () = sleep_until(grace_ends.unwrap_or_else(Instant::now)), if grace_ends.is_some() => Event::GraceOver,
             () = sleep(LOOK_AGAIN), if state != State::Running => Event::Reaped {
                 command: None,
                 family_left: child.has_family(),
@@ -79,7 +79,7 @@ pub async fn supervise(
 /// Tells why the command cannot be stopped: it may run as another user.
 fn complain(signalled: nix::Result<()>) {
     if let Err(error) = signalled {
-        report::line(&format!("cannot stop the command: {}", error.desc()));
+        report::line_unless_blocked(&format!("cannot stop the command: {}", error.desc()));
     }
 }
 

@@ -1,11 +1,11 @@
 //! Text from elsewhere made fit for one line of a terminal.
 
 /// Escapes what could move a terminal's cursor, change its state or hide text: control characters
-/// (including newlines) and Unicode's invisible direction marks.
+/// (including newlines) and Unicode's invisible ones.
 pub fn printable(text: &str) -> String {
     text.chars()
         .fold(String::with_capacity(text.len()), |mut out, c| {
-            if c.is_control() || is_direction_mark(c) {
+            if is_deceptive(c) {
                 out.extend(c.escape_default());
             } else {
                 out.push(c);
@@ -14,9 +14,14 @@ pub fn printable(text: &str) -> String {
         })
 }
 
-/// Bidirectional formatting characters (Unicode Standard Annex 9), which reorder what is displayed.
-fn is_direction_mark(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// What a terminal may act on or not show.
+pub fn is_deceptive(c: char) -> bool {
+    c.is_control() || is_invisible(c)
+}
+
+/// Characters without a width, among them those that reorder what is displayed (Unicode Standard Annex 9).
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]

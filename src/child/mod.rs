@@ -3,6 +3,7 @@
 mod image;
 mod tree;
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,8 +11,9 @@ use std::os::fd::OwnedFd;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
+use nix::libc;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork, getpgid, getpgrp, getpid, getsid, pipe2};
 
 use self::image::Image;
@@ -30,22 +32,21 @@ pub struct Command {
 #[derive(Debug)]
 pub struct Child {
     pid: Pid,
-    family: Family,
+    group: Group,
+    /// Tells the command's descendants from older children of this process.
+    since: u64,
     is_reaped: bool,
 }
 
-/// Who belongs to the command.
+/// Whom a signal to pglock concerns.
 ///
 /// With a controlling terminal the command stays in pglock's process group: in a group of its own it could
 /// not read the terminal, and job control would reach only half. Without one it leads a group of its own,
 /// which can be signalled as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Family {
-    OwnGroup,
-    /// `since` tells the command's descendants from older children of this process.
-    SharedGroup {
-        since: u64,
-    },
+enum Group {
+    Own,
+    Shared,
 }
 
 impl Child {
@@ -54,7 +55,11 @@ impl Child {
     /// The environment is pglock's own and the additions. Errors: [`Fault::CommandNotFound`],
     /// [`Fault::CannotExecute`].
     pub fn start(command: &Command, inherited: &Inherited) -> anyhow::Result<Self> {
-        let own_group = !has_controlling_terminal();
+        let group = if has_controlling_terminal() {
+            Group::Shared
+        } else {
+            Group::Own
+        };
         nix::sys::prctl::set_child_subreaper(true)?;
         let image = Image::of(command)?;
         let (failure_of_exec, report) = pipe2(OFlag::O_CLOEXEC)?;
@@ -63,19 +68,15 @@ impl Child {
         #[expect(unsafe_code, reason = "fork(2) has no safe form")]
         let forked = unsafe { fork() }?;
         let pid = match forked {
-            ForkResult::Child => image.turn_into(own_group, inherited, &report),
+            ForkResult::Child => image.turn_into(group == Group::Own, inherited, &report),
             ForkResult::Parent { child } => child,
         };
         drop(report);
         match read_errno(failure_of_exec)? {
             None => Ok(Self {
                 pid,
-                family: if own_group {
-                    Family::OwnGroup
-                } else {
-                    let since = tree::start_of(pid).unwrap_or_default();
-                    Family::SharedGroup { since }
-                },
+                group,
+                since: tree::start_of(pid).unwrap_or_default(),
                 is_reaped: false,
             }),
             Some(errno) => {
@@ -91,10 +92,10 @@ impl Child {
 
     /// Passes a signal on, unless the command has it from the kernel already.
     pub fn forward(&self, caught: Caught) {
-        match self.family {
-            Family::OwnGroup => drop(send(self.addressees(), caught.signal)),
-            Family::SharedGroup { .. } if self.is_reaped || self.was_told(caught) => {}
-            Family::SharedGroup { .. } => drop(send([self.pid], caught.signal)),
+        match self.group {
+            Group::Own => drop(send([self.own_group()], caught.signal)),
+            Group::Shared if self.is_reaped || self.was_told(caught) => {}
+            Group::Shared => drop(send([self.pid], caught.signal)),
         }
     }
 
@@ -105,57 +106,45 @@ impl Child {
         caught.from_kernel && !hung_up && getpgid(Some(self.pid)) == Ok(getpgrp())
     }
 
-    /// Sends `signal` to everything that belongs to the command, and wakes what is stopped.
+    /// Sends `signal` to the command, its group and all its descendants, and wakes who is stopped.
     ///
     /// The error is why somebody could not be signalled; the others were.
     pub fn signal_all(&self, signal: Signal) -> nix::Result<()> {
-        let sent = send(self.addressees(), signal);
-        let _ = send(self.addressees(), Signal::SIGCONT);
+        let group = Some(self.own_group()).filter(|_| self.group == Group::Own);
+        let addressees: Vec<Pid> = group.into_iter().chain(self.family()).collect();
+        let sent = send(addressees.iter().copied(), signal);
+        let _ = send(addressees, Signal::SIGCONT);
         sent
     }
 
     /// Whether anything that belongs to the command is still there; a child of pglock's counts until it is
     /// reaped.
     pub fn has_family(&self) -> bool {
-        match self.family {
-            Family::OwnGroup => !self.is_reaped || !tree::group(self.pid).is_empty(),
-            Family::SharedGroup { since } => !tree::descendants(since).is_empty(),
-        }
+        !self.family().is_empty()
     }
 
-    /// Whom kill(2) has to be told to reach everything: processes, or a group as a negative number.
-    fn addressees(&self) -> Vec<Pid> {
-        match self.family {
-            Family::SharedGroup { since } => tree::descendants(since),
-            Family::OwnGroup => {
-                let group = Pid::from_raw(-self.pid.as_raw());
-                let has_left = !self.is_reaped && getpgid(Some(self.pid)) != Ok(self.pid);
-                [group]
-                    .into_iter()
-                    .chain(has_left.then_some(self.pid))
-                    .collect()
-            }
-        }
+    /// The command, its own group and all its descendants.
+    fn family(&self) -> BTreeSet<Pid> {
+        let command = Some(self.pid).filter(|_| !self.is_reaped);
+        let group = Some(self.pid).filter(|_| self.group == Group::Own);
+        command
+            .into_iter()
+            .chain(tree::family(self.since, group))
+            .collect()
+    }
+
+    /// The command's process group, as kill(2) is told of it.
+    fn own_group(&self) -> Pid {
+        Pid::from_raw(-self.pid.as_raw())
     }
 
     /// Reaps every child that has ended, orphans that became ours among them; how the command ended, if it
     /// did.
     pub fn reap(&mut self) -> nix::Result<Option<CommandEnd>> {
         let mut end = None;
-        loop {
-            match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(pid, code)) if pid == self.pid => {
-                    // wait(2): the low 8 bits of what the command passed to exit(3).
-                    end = Some(CommandEnd::Exited(code.to_le_bytes()[0]));
-                }
-                Ok(WaitStatus::Signaled(pid, signal, _)) if pid == self.pid => {
-                    end = Some(CommandEnd::Killed {
-                        signal: signal as i32,
-                    });
-                }
-                Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => break,
-                Ok(_) | Err(Errno::EINTR) => {}
-                Err(error) => return Err(error),
+        while let Some((pid, status)) = reap_any()? {
+            if pid == self.pid {
+                end = Some(end_of(status));
             }
         }
         self.is_reaped |= end.is_some();
@@ -170,6 +159,30 @@ impl Drop for Child {
             let _ = self.signal_all(Signal::SIGKILL);
         }
     }
+}
+
+/// The next child that has ended, if any has: its pid and wait status.
+fn reap_any() -> nix::Result<Option<(Pid, i32)>> {
+    let mut status = 0;
+    // SAFETY: the kernel writes the status, if any, into a live integer.
+    #[expect(unsafe_code, reason = "nix refuses real-time signals here")]
+    let waited = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+    match Errno::result(waited) {
+        Ok(0) | Err(Errno::ECHILD) => Ok(None),
+        Ok(pid) => Ok(Some((Pid::from_raw(pid), status))),
+        Err(error) => Err(error),
+    }
+}
+
+/// How a process ended (wait(2)): without WUNTRACED and WCONTINUED it did.
+fn end_of(status: i32) -> CommandEnd {
+    if libc::WIFSIGNALED(status) {
+        return CommandEnd::Killed {
+            signal: libc::WTERMSIG(status),
+        };
+    }
+    // The low 8 bits of what it passed to exit(3).
+    CommandEnd::Exited(libc::WEXITSTATUS(status).to_le_bytes()[0])
 }
 
 /// Signals each of these; one that has gone meanwhile needs no signal. The first error, once all were tried.
@@ -190,7 +203,7 @@ fn has_controlling_terminal() -> bool {
 
 fn cannot_execute(program: &OsStr, errno: Errno) -> anyhow::Error {
     let program = crate::text::printable(&program.to_string_lossy());
-    let why = io::Error::from(errno).kind();
+    let why = errno.desc().to_lowercase();
     match errno {
         Errno::ENOENT => Fault::CommandNotFound.error(format!("{program}: command not found")),
         _ => Fault::CannotExecute.error(format!("{program}: cannot execute: {why}")),

@@ -14,38 +14,22 @@ struct Process {
     started: u64,
 }
 
-impl Process {
-    /// A zombie is left to whoever is its parent.
-    fn concerns(&self, reaper: i32) -> bool {
-        !self.is_zombie || self.parent == reaper
-    }
-}
-
 /// When `pid` was started, in clock ticks since the machine was; `None` when it is gone.
 pub fn start_of(pid: Pid) -> Option<u64> {
     read(pid.as_raw()).map(|process| process.started)
 }
 
-/// The members of a process group; zombies only where they are this process's to reap.
-pub fn group(leader: Pid) -> Vec<Pid> {
-    let reaper = getpid().as_raw();
-    processes()
-        .filter(|process| process.group == leader.as_raw() && process.concerns(reaper))
-        .map(|process| Pid::from_raw(process.pid))
-        .collect()
-}
-
-/// Every descendant by way of a child that was not started before `since`; zombies only where they are this
-/// process's to reap. Older children are not ours to judge: whoever became this process by exec(2) left them
-/// behind.
+/// Every descendant by way of a child that was not started before `since`, and every member of `group`;
+/// zombies only where they are this process's to reap.
 ///
-/// Whoever is forked meanwhile may be missing. Complete only for a child subreaper (prctl(2)), whose orphaned
-/// descendants stay its own.
-pub fn descendants(since: u64) -> Vec<Pid> {
-    let reaper = getpid().as_raw();
+/// Older children are not ours to judge: whoever became this process by exec(2) left them behind. Whoever is
+/// forked meanwhile may be missing. Complete only for a child subreaper (prctl(2)), whose orphaned descendants
+/// stay its own.
+pub fn family(since: u64, group: Option<Pid>) -> Vec<Pid> {
+    let this = getpid().as_raw();
     let all: Vec<Process> = processes().collect();
     let children = |parent: i32| all.iter().filter(move |process| process.parent == parent);
-    let mut found: Vec<&Process> = children(reaper)
+    let mut found: Vec<&Process> = children(this)
         .filter(|child| child.started >= since)
         .collect();
     let mut visited = 0;
@@ -53,9 +37,11 @@ pub fn descendants(since: u64) -> Vec<Pid> {
         found.extend(children(process.pid));
         visited += 1;
     }
+    let in_group = |process: &&Process| group.is_some_and(|group| process.group == group.as_raw());
+    found.extend(all.iter().filter(in_group));
     found
         .into_iter()
-        .filter(|process| process.concerns(reaper))
+        .filter(|process| !process.is_zombie || process.parent == this)
         .map(|process| Pid::from_raw(process.pid))
         .collect()
 }

@@ -44,7 +44,7 @@ fn render(args: &ListArgs, views: &[LockView]) -> anyhow::Result<String> {
     match args.format {
         _ if args.json => json::render(views),
         Format::Json => json::render(views),
-        Format::Csv => csv::render(views),
+        Format::Csv => csv::render(views, stdout().is_terminal()),
         Format::Table => Ok(table::render(views, terminal_width(), args.wide)),
     }
 }

@@ -71,7 +71,7 @@ impl Plan {
             .map(|typed| duration::parse("--grace", typed));
         let words = match job.shell {
             Some(script) => vec!["/bin/sh".into(), "-c".into(), script],
-            None => job.command,
+            None => without_separator(job.command),
         };
         let identity = Identity {
             lock,
@@ -203,6 +203,14 @@ impl Plan {
             ("PGLOCK_BACKEND_PID", Some(held.backend_pid().to_string())),
         ]
     }
+}
+
+/// A NAME that begins with `-` stands behind a `--` of its own, and COMMAND's is then left to us.
+fn without_separator(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.first().is_some_and(|word| word == "--") && words.len() > 1 {
+        words.remove(0);
+    }
+    words
 }
 
 fn host_name() -> String {

@@ -106,7 +106,7 @@ fn refuse_misplaced_uris(parameters: &Parameters) -> anyhow::Result<()> {
     for name in ["host", "dbname"] {
         if parameters
             .get(name)
-            .is_some_and(|value| value.contains("://"))
+            .is_some_and(|value| value.contains(":/"))
         {
             return Err(Fault::Usage.error(format!(
                 "{name} holds a URI that is none of PostgreSQL's: postgres://… and postgresql://…, with -d"

@@ -175,6 +175,8 @@ fn waiting_view(row: Row, locks: &[LockView]) -> Option<LockView> {
     let mut view = view(row, Some(told), key, mode, since);
     view.state = State::Waiting;
     view.blocked_by = blocked_by;
+    view.blocked_by.sort_unstable();
+    view.blocked_by.dedup();
     Some(view)
 }
 

@@ -4,6 +4,7 @@ use anyhow::Context as _;
 use serde_json::Value;
 
 use crate::inventory::LockView;
+use crate::text::printable;
 
 /// The header, also where there is no lock to show.
 const COLUMNS: [&str; 20] = [
@@ -29,14 +30,22 @@ const COLUMNS: [&str; 20] = [
     "prepared",
 ];
 
-pub fn render(views: &[LockView]) -> anyhow::Result<String> {
+/// For a terminal, text from elsewhere is escaped; a file gets it as it is.
+pub fn render(views: &[LockView], for_terminal: bool) -> anyhow::Result<String> {
     let mut writer = csv::WriterBuilder::new()
         .terminator(csv::Terminator::CRLF)
         .from_writer(Vec::new());
     writer.write_record(COLUMNS)?;
     for view in views {
         let object = serde_json::to_value(view)?;
-        let cells = COLUMNS.map(|column| object.get(column).map(cell));
+        let shown = |value| {
+            if for_terminal {
+                printable(&cell(value))
+            } else {
+                cell(value)
+            }
+        };
+        let cells = COLUMNS.map(|column| object.get(column).map(shown));
         let cells: Option<Vec<String>> = cells.into_iter().collect();
         writer.write_record(cells.context("a column that JSON does not have")?)?;
     }

@@ -1,15 +1,35 @@
 //! `list --json`: one array, one object a line.
 
-use crate::inventory::LockView;
+use std::fmt::Write as _;
 
+use crate::inventory::LockView;
+use crate::text::is_deceptive;
+
+/// Characters that a terminal may act on are escaped (RFC 8259, 7), wherever the output goes: it is the same
+/// to a JSON reader.
 pub fn render(views: &[LockView]) -> anyhow::Result<String> {
     let objects = views
         .iter()
-        .map(serde_json::to_string)
-        .collect::<Result<Vec<_>, _>>()?;
+        .map(|view| Ok(escaped(&serde_json::to_string(view)?)))
+        .collect::<anyhow::Result<Vec<String>>>()?;
     Ok(if objects.is_empty() {
         "[]\n".to_owned()
     } else {
         format!("[{}]\n", objects.join(",\n "))
     })
+}
+
+/// All such characters are of Unicode's basic plane.
+fn escaped(object: &str) -> String {
+    object
+        .chars()
+        .fold(String::with_capacity(object.len()), |mut out, c| {
+            if is_deceptive(c) {
+                // Writing to a String cannot fail.
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            } else {
+                out.push(c);
+            }
+            out
+        })
 }

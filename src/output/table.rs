@@ -30,7 +30,7 @@ const WIDE: [Column; 4] = [
     ("BLOCKED BY", |view| Some(blocked_by(view))),
 ];
 
-/// What is copied from a terminal to be used elsewhere.
+/// What is copied from a terminal to be used elsewhere; the wide table has no room for that.
 const UNBROKEN: [&str; 2] = ["KEY", "PID"];
 
 /// From this many columns on a terminal shows the wide table without being asked.
@@ -56,7 +56,7 @@ pub fn render(views: &[LockView], width: Option<u16>, wide: bool) -> String {
     }
     for (column, (title, _)) in table.column_iter_mut().zip(&columns) {
         column.set_padding((0, 2));
-        if UNBROKEN.contains(title) {
+        if !wide && UNBROKEN.contains(title) {
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
     }

@@ -15,6 +15,8 @@ use crate::exit::Fault;
 use crate::identity::Identity;
 use crate::key::Mode;
 
+/// How long `list` and `release` wait for an answer; a large server's locks take seconds.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(30);
 /// How long an unlock may take before the session counts as lost.
 const UNLOCK_DEADLINE: Duration = Duration::from_secs(10);
 /// How long the polite goodbye may take; the lock is free before it.
@@ -94,19 +96,21 @@ impl Session {
     /// [`Fault::PermissionDenied`] when the server refused.
     pub async fn query(&mut self, statement: &str) -> anyhow::Result<Vec<SimpleQueryRow>> {
         let sql = statements::shielded(statement);
-        match self.client.simple_query(&sql).await {
-            Ok(messages) => Ok(statements::rows(messages)),
-            Err(error) => Err(self.explain(error).await),
+        self.send(&sql).await
+    }
+
+    async fn send(&mut self, sql: &str) -> anyhow::Result<Vec<SimpleQueryRow>> {
+        match timeout(ANSWER_DEADLINE, self.client.simple_query(sql)).await {
+            Ok(Ok(messages)) => Ok(statements::rows(messages)),
+            Ok(Err(error)) => Err(self.explain(error).await),
+            Err(_) => Err(Fault::CannotConnect.error("the server does not answer")),
         }
     }
 
     /// Keeps the session from being ended while it idles, as a role's or a database's default may have it.
     pub async fn survive_idling(&mut self) -> anyhow::Result<()> {
-        let sql = statements::shield(&self.server);
-        match self.client.simple_query(&sql).await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(self.explain(error).await),
-        }
+        let sql = statements::shield_alone(&self.server);
+        self.send(&sql).await.map(drop)
     }
 
     /// Tries once to take the lock, in one round trip, and proves that it is really owned.

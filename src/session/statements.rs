@@ -183,8 +183,12 @@ const SHIELDED: [(&str, &str, u32); 5] = [
     ("default_transaction_isolation", "read committed", 0),
 ];
 
-/// The statement that sets them for the whole session.
-pub fn shield(server: &Server) -> String {
+/// The message that sets them for the whole session.
+pub fn shield_alone(server: &Server) -> String {
+    format!("{READ_COMMITTED}; {}", shield(server))
+}
+
+fn shield(server: &Server) -> String {
     let settings: Vec<String> = SHIELDED
         .iter()
         .filter(|(_, _, since)| server.major_version >= *since)
