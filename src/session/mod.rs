@@ -173,8 +173,7 @@ impl Session {
 
     /// Whether a failed query is the end of the session: the server's last word comes before the socket closes.
     fn is_lost(&self, error: &tokio_postgres::Error) -> bool {
-        let severity = error.as_db_error().and_then(DbError::parsed_severity);
-        matches!(severity, Some(Severity::Fatal | Severity::Panic)) || self.client.is_closed()
+        error.as_db_error().is_some_and(is_last_word) || self.client.is_closed()
     }
 
     /// What ended the session, once a query has failed because it did.
@@ -244,4 +243,13 @@ fn leading_number(version: &str) -> u32 {
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(version.len());
     version[..end].parse().unwrap_or(0)
+}
+
+/// Whether the server ends the session with this: it says so in English since 9.6, and in its own language
+/// always (PostgreSQL documentation, 55.8).
+fn is_last_word(said: &DbError) -> bool {
+    match said.parsed_severity() {
+        Some(severity) => matches!(severity, Severity::Fatal | Severity::Panic),
+        None => matches!(said.severity(), "FATAL" | "PANIC"),
+    }
 }
