@@ -14,6 +14,7 @@ mod lost_session;
 mod readme;
 mod regressions;
 mod regressions_connection;
+mod regressions_processes;
 mod regressions_signals;
 mod regressions_told;
 mod release;

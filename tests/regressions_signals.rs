@@ -12,7 +12,9 @@ use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::{Pglock, Running, Server, holders, process_state, until};
+use crate::support::{
+    Pglock, Running, Server, assert_free, process_state, terminate_holder, until,
+};
 
 /// Far below the length of the commands here, which have to be stopped.
 const SOON: Duration = Duration::from_secs(10);
@@ -39,7 +41,7 @@ fn ctrl_c_did_not_reach_a_command_that_had_left_the_process_group() {
             .assert_code(130)
             .assert_stdout("ready\r\n^C")
             .assert(took < SOON, "a prompt end");
-        assert_free(lock);
+        assert_free(Server::shared(), lock);
     }
 }
 
@@ -82,7 +84,7 @@ fn a_command_outlived_the_terminal_that_hung_up() {
     said.clear();
     errors.read_to_string(&mut said).unwrap();
     assert_eq!(said, "");
-    assert_free("hung-up");
+    assert_free(Server::shared(), "hung-up");
 }
 
 #[test]
@@ -110,7 +112,7 @@ fn a_lost_session_waited_for_a_zombie_that_was_not_its_own() {
     let pid = running.stdout_so_far().trim_end().parse().unwrap();
     let negligent = Negligent(Pid::from_raw(pid));
     let lost = Instant::now();
-    terminate("zombie");
+    terminate_holder(Server::shared(), "zombie");
     let finished = running.wait();
     let took = lost.elapsed();
     finished
@@ -125,7 +127,7 @@ fn a_lost_session_waited_for_a_zombie_that_was_not_its_own() {
         state.is_some_and(|state| state != 'Z'),
         "the parent of the zombie alive",
     );
-    assert_free("zombie");
+    assert_free(Server::shared(), "zombie");
 }
 
 #[test]
@@ -172,20 +174,4 @@ fn open_terminal() -> (OwnedFd, File) {
         .open(ptsname_r(&master).unwrap())
         .unwrap();
     (master.into(), terminal)
-}
-
-/// Ends the session that holds the lock.
-#[track_caller]
-fn terminate(lock: &str) {
-    let mut client = Server::shared().client();
-    let backends = holders(&mut client, lock);
-    assert_eq!(backends.len(), 1);
-    client
-        .execute("SELECT pg_terminate_backend($1)", &[&backends[0]])
-        .unwrap();
-}
-
-#[track_caller]
-fn assert_free(lock: &str) {
-    assert_eq!(holders(&mut Server::shared().client(), lock), [0; 0]);
 }

@@ -31,7 +31,9 @@ pub use process::process_state;
 pub use proxy::Proxy;
 pub use pty::Pty;
 pub use server::{Server, Shutdown};
-pub use sessions::{await_solitude, backend_pid, holders, stop_in_a_try, waiters};
+pub use sessions::{
+    assert_free, await_solitude, backend_pid, holders, stop_in_a_try, terminate_holder, waiters,
+};
 pub use wait::{until, within};
 pub use waiter::Waiter;
 pub use watchdog::Watchdog;

@@ -118,3 +118,20 @@ pub fn stop_in_a_try(backend: i32, proxy: &Proxy) {
         proxy.flights() != sent || Instant::now() > surely_asked
     });
 }
+
+/// Ends the one session that holds the lock of this pglock name.
+#[track_caller]
+pub fn terminate_holder(server: &Server, lock: &str) {
+    let mut client = server.client();
+    let backends = holders(&mut client, lock);
+    assert_eq!(backends.len(), 1);
+    client
+        .execute("SELECT pg_terminate_backend($1)", &[&backends[0]])
+        .unwrap();
+}
+
+/// Nobody holds the lock of this pglock name.
+#[track_caller]
+pub fn assert_free(server: &Server, lock: &str) {
+    assert_eq!(holders(&mut server.client(), lock), [0; 0]);
+}

@@ -1,0 +1,125 @@
+//! Faults in which processes pglock stops, reaps and heeds.
+
+use std::io::{Write as _, pipe};
+use std::process::Stdio;
+use std::time::Duration;
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+use crate::support::{
+    Pglock, Running, Server, assert_free, process_state, terminate_holder, within,
+};
+
+/// Far below the length of the commands here, which have to be stopped.
+const SOON: Duration = Duration::from_secs(10);
+
+#[test]
+fn a_command_killed_by_a_real_time_signal_was_an_unexpected_error() {
+    without_terminal()
+        .args(["run", "real-time", "sh", "-c", "kill -34 $$"])
+        .run()
+        .assert_code(162)
+        .assert_silent();
+}
+
+#[test]
+fn an_orphan_killed_by_a_real_time_signal_took_the_command_with_it() {
+    // The orphan's end is seen to be over when the pipe that only it holds gives its end.
+    let script = "mkfifo \"$0\"; (exec 3>\"$0\"; sh -c 'kill -34 $$' & wait) & cat \"$0\"; echo done; rm \"$0\"";
+    let fifo = Server::shared().data_dir().join("real-time-orphan");
+    without_terminal()
+        .args(["run", "real-time-orphan", "sh", "-c", script])
+        .arg(&fifo)
+        .run()
+        .assert_code(0)
+        .assert_stdout("done\n")
+        .assert_stderr("");
+}
+
+#[test]
+fn a_signal_that_ends_by_default_ended_pglock_and_left_the_command() {
+    for (signal, code) in [
+        (Signal::SIGALRM, 142),
+        (Signal::SIGPROF, 155),
+        (Signal::SIGXCPU, 152),
+        (Signal::SIGIO, 157),
+        (Signal::SIGPWR, 158),
+    ] {
+        let mut running = without_terminal().hold("ending");
+        running.signal(signal);
+        running.wait().assert_code(code).assert_stderr("");
+        assert_free(Server::shared(), "ending");
+    }
+}
+
+#[test]
+fn a_process_in_a_group_or_session_of_its_own_survived_the_loss_of_the_lock() {
+    for launcher in ["setsid", "timeout 600"] {
+        let script = format!(
+            "trap '' TERM; {launcher} sh -c 'trap \"\" TERM; echo $$; exec cat' & exec cat"
+        );
+        let mut running = without_terminal()
+            .args(["run", "--grace", "300ms", "apart", "sh", "-c", &script])
+            .spawn();
+        running.wait_output("a process ID", |running| {
+            running.stdout_so_far().ends_with('\n')
+        });
+        let apart = Pid::from_raw(running.stdout_so_far().trim().parse().unwrap());
+        terminate_holder(Server::shared(), "apart");
+        running
+            .wait()
+            .assert_code(123)
+            .assert_stderr_has("; the command was stopped\n")
+            .assert_one_message();
+        assert_eq!(process_state(apart), None);
+    }
+}
+
+#[test]
+fn a_standard_error_that_nobody_reads_kept_a_lost_lock_from_stopping_the_command() {
+    let (unread, mut stderr) = pipe().unwrap();
+    let flags = fcntl(&stderr, FcntlArg::F_GETFL).unwrap();
+    let nonblocking = OFlag::from_bits_retain(flags) | OFlag::O_NONBLOCK;
+    fcntl(&stderr, FcntlArg::F_SETFL(nonblocking)).unwrap();
+    while stderr.write(&[b'.'; 4096]).is_ok() {}
+    fcntl(&stderr, FcntlArg::F_SETFL(OFlag::from_bits_retain(flags))).unwrap();
+
+    let (mut ready, stdout) = pipe().unwrap();
+    let mut pglock = without_terminal()
+        .args(["run", "-v", "blocked", "sh", "-c"])
+        .arg("echo $$; exec sleep 600");
+    let command = pglock.command().stdin(Stdio::null());
+    let mut running = Running::start_as_is(command.stdout(stdout).stderr(stderr));
+    drop(pglock);
+    let mut pid = [0; 16];
+    let length = std::io::Read::read(&mut ready, &mut pid).unwrap();
+    let pid = std::str::from_utf8(&pid[..length])
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    terminate_holder(Server::shared(), "blocked");
+    within(SOON, "the end of the command", || {
+        process_state(Pid::from_raw(pid)).is_none()
+    });
+    // The last line is worth waiting for; with its reader gone there is nobody to wait for.
+    assert!(running.is_running());
+    drop(unread);
+    running.wait().assert_code(123);
+}
+
+#[test]
+fn a_separator_after_a_name_that_looks_like_an_option_was_taken_for_the_command() {
+    without_terminal()
+        .args(["run", "--", "-odd-", "--", "echo", "--", "ran"])
+        .run()
+        .assert_code(0)
+        .assert_stdout("-- ran\n")
+        .assert_stderr("");
+}
+
+fn without_terminal() -> Pglock {
+    Pglock::new(Server::shared()).through(&["setsid"])
+}
