@@ -17,8 +17,8 @@ use tokio::io::unix::AsyncFd;
 
 /// Signals that are passed on to the command, and that end a wait unless [`ends_a_wait`] says no.
 ///
-/// All that a process may be sent and that would end pglock by default; those that tell of its own faults (SEGV,
-/// ABRT …) are not among them.
+/// All standard signals that would end pglock by default, and two that tell a command something; those that tell
+/// of pglock's own faults (SEGV, ABRT …) are not among them.
 const FORWARDED: [Signal; 16] = [
     Signal::SIGTERM,
     Signal::SIGINT,

@@ -64,10 +64,9 @@ pub async fn supervise(
                 grace_ends = Some(Instant::now() + grace);
             }
             Action::Kill => {
-                report
-                    .detail(|| "the grace is over: killing what is left of the command".to_owned());
                 let killed = child.signal_all(Signal::SIGKILL);
                 if grace_ends.take().is_some() {
+                    report.detail(|| "the grace is over: killing what is left".to_owned());
                     complain(killed);
                 }
             }

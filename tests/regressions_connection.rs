@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Finished, Pglock, Server};
+use crate::support::{Finished, Pglock, Proxy, Server, until};
 
 /// Far below what anybody waits for another's transaction to end.
 const PROMPTLY: Duration = Duration::from_secs(8);
@@ -99,6 +99,28 @@ fn a_server_that_ended_the_session_at_the_first_query_was_an_unexpected_error() 
                 .assert_stderr("pglock: the connection was lost: server conn crashed?\n");
         }
     }
+}
+
+#[test]
+fn a_connection_that_was_cut_at_the_question_who_holds_the_lock_was_a_crash() {
+    let server = Server::shared();
+    let holder = Pglock::new(server).hold("cut-question");
+    let proxy = Proxy::with_delay(server, Duration::from_millis(300));
+    let asking = Pglock::new(server)
+        .envs(proxy.env())
+        .env("PGSSLMODE", "disable")
+        .args(["try", "cut-question", "echo", "ran"])
+        .spawn();
+    until("the question, behind start-up and try", || {
+        proxy.flights() == [3]
+    });
+    proxy.cut();
+    asking
+        .wait()
+        .assert_code(75)
+        .assert_stdout("")
+        .assert_stderr("pglock: cut-question is held; by whom could not be asked\n");
+    holder.let_go().assert_code(0).assert_stderr("");
 }
 
 /// A role's defaults may make every statement wait for the transactions of others.

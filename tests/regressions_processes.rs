@@ -78,6 +78,46 @@ fn a_process_in_a_group_or_session_of_its_own_survived_the_loss_of_the_lock() {
 }
 
 #[test]
+fn an_alarm_that_the_kernel_sent_to_pglock_alone_was_swallowed_on_a_terminal() {
+    let terminal = Pglock::new(Server::shared())
+        .through(&["perl", "-e", "alarm 1; exec @ARGV"])
+        .args(["run", "alarm", "sleep", "600"])
+        .on_terminal();
+    terminal.wait().assert_code(142);
+    assert_free(Server::shared(), "alarm");
+}
+
+#[test]
+fn a_command_whose_lock_was_lost_was_told_twice_to_end() {
+    // A second TERM within the loop is counted; the command ends when its input does.
+    let script = "n=0; trap 'n=$((n+1)); echo TERM $n' TERM; echo ready; while read -r line || [ $n -eq 0 ]; do :; done";
+    for round in 0..10 {
+        let mut running = without_terminal()
+            .args(["run", "--grace", "60s", "twice", "sh", "-c", script])
+            .spawn();
+        running.wait_line("ready");
+        terminate_holder(Server::shared(), "twice");
+        running.wait_line("TERM 1");
+        let finished = running.let_go();
+        finished.assert_code(123).assert_stdout("ready\nTERM 1\n");
+        assert!(finished.stderr.contains("was lost"), "round {round}");
+    }
+}
+
+#[test]
+fn a_command_that_had_left_its_group_was_not_told_of_a_signal() {
+    // The group is left to a child, which pglock's signals must not miss either.
+    let script = "use POSIX; $| = 1; my $child = fork // die; if (!$child) { setpgid(0, 0); pause while 1 } \
+                  setpgid($child, $child); setpgid(0, $child) or die; print \"ready\\n\"; pause while 1";
+    let mut running = without_terminal()
+        .args(["run", "left", "perl", "-e", script])
+        .spawn();
+    running.wait_line("ready");
+    running.signal(Signal::SIGTERM);
+    running.wait().assert_code(143).assert_stderr("");
+}
+
+#[test]
 fn a_standard_error_that_nobody_reads_kept_a_lost_lock_from_stopping_the_command() {
     let (unread, mut stderr) = pipe().unwrap();
     let flags = fcntl(&stderr, FcntlArg::F_GETFL).unwrap();

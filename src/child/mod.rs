@@ -3,7 +3,6 @@
 mod image;
 mod tree;
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
@@ -17,6 +16,7 @@ use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork, getpgid, getpgrp, getpid, getsid, pipe2};
 
 use self::image::Image;
+use self::tree::Member;
 use crate::exit::{CommandEnd, Fault};
 use crate::signals::{Caught, Inherited};
 
@@ -33,8 +33,8 @@ pub struct Command {
 pub struct Child {
     pid: Pid,
     group: Group,
-    /// Tells the command's descendants from older children of this process.
-    since: u64,
+    /// Children that this process had before, as a shell leaves them that became pglock by exec(2).
+    older: Vec<Pid>,
     is_reaped: bool,
 }
 
@@ -60,7 +60,9 @@ impl Child {
         } else {
             Group::Own
         };
-        nix::sys::prctl::set_child_subreaper(true)?;
+        let older = tree::children_of_this_process();
+        // Orphans of the command stay in reach; those of older children are not ours to adopt.
+        nix::sys::prctl::set_child_subreaper(older.is_empty())?;
         let image = Image::of(command)?;
         let (failure_of_exec, report) = pipe2(OFlag::O_CLOEXEC)?;
         // SAFETY: the child runs only `Image::turn_into`, which never returns. It calls the kernel and, for
@@ -76,7 +78,7 @@ impl Child {
             None => Ok(Self {
                 pid,
                 group,
-                since: tree::start_of(pid).unwrap_or_default(),
+                older,
                 is_reaped: false,
             }),
             Some(errno) => {
@@ -93,7 +95,7 @@ impl Child {
     /// Passes a signal on, unless the command has it from the kernel already.
     pub fn forward(&self, caught: Caught) {
         match self.group {
-            Group::Own => drop(send([self.own_group()], caught.signal)),
+            Group::Own => drop(send(self.leaders(), caught.signal)),
             Group::Shared if self.is_reaped || self.was_told(caught) => {}
             Group::Shared => drop(send([self.pid], caught.signal)),
         }
@@ -102,16 +104,30 @@ impl Child {
     /// Whether the terminal sent the signal to the command too: it signals its whole foreground group, but the
     /// session leader alone when it hangs up (setsid(2)).
     fn was_told(&self, caught: Caught) -> bool {
+        let by_terminal = matches!(
+            caught.signal,
+            Signal::SIGINT | Signal::SIGQUIT | Signal::SIGHUP | Signal::SIGCONT | Signal::SIGWINCH
+        );
         let hung_up = caught.signal == Signal::SIGHUP && getsid(None) == Ok(getpid());
-        caught.from_kernel && !hung_up && getpgid(Some(self.pid)) == Ok(getpgrp())
+        let same_group = getpgid(Some(self.pid)) == Ok(getpgrp());
+        caught.from_kernel && by_terminal && !hung_up && same_group
     }
 
-    /// Sends `signal` to the command, its group and all its descendants, and wakes who is stopped.
+    /// Sends `signal` once to the command, its group and all its descendants, and wakes who is stopped.
     ///
     /// The error is why somebody could not be signalled; the others were.
     pub fn signal_all(&self, signal: Signal) -> nix::Result<()> {
-        let group = Some(self.own_group()).filter(|_| self.group == Group::Own);
-        let addressees: Vec<Pid> = group.into_iter().chain(self.family()).collect();
+        let addressees: Vec<Pid> = match self.group {
+            Group::Shared => self.family().into_iter().map(|member| member.pid).collect(),
+            Group::Own => {
+                let family = self.family();
+                let outside = family.iter().filter(|member| member.group != self.pid);
+                [self.own_group()]
+                    .into_iter()
+                    .chain(outside.map(|member| member.pid))
+                    .collect()
+            }
+        };
         let sent = send(addressees.iter().copied(), signal);
         let _ = send(addressees, Signal::SIGCONT);
         sent
@@ -120,17 +136,21 @@ impl Child {
     /// Whether anything that belongs to the command is still there; a child of pglock's counts until it is
     /// reaped.
     pub fn has_family(&self) -> bool {
-        !self.family().is_empty()
+        !self.is_reaped || !self.family().is_empty()
     }
 
-    /// The command, its own group and all its descendants.
-    fn family(&self) -> BTreeSet<Pid> {
-        let command = Some(self.pid).filter(|_| !self.is_reaped);
+    /// The command's own group and all its descendants.
+    fn family(&self) -> Vec<Member> {
         let group = Some(self.pid).filter(|_| self.group == Group::Own);
-        command
+        tree::family(&self.older, group)
+    }
+
+    /// The command's group, and the command itself where it has left it.
+    fn leaders(&self) -> impl Iterator<Item = Pid> {
+        let has_left = !self.is_reaped && getpgid(Some(self.pid)) != Ok(self.pid);
+        [self.own_group()]
             .into_iter()
-            .chain(tree::family(self.since, group))
-            .collect()
+            .chain(has_left.then_some(self.pid))
     }
 
     /// The command's process group, as kill(2) is told of it.

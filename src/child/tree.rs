@@ -4,33 +4,49 @@ use std::fs;
 
 use nix::unistd::{Pid, getpid};
 
+/// A living process, or a zombie that is this process's to reap.
+#[derive(Clone, Copy, Debug)]
+pub struct Member {
+    pub pid: Pid,
+    pub group: Pid,
+}
+
 /// A process as proc(5) describes it.
 struct Process {
     pid: i32,
     is_zombie: bool,
     parent: i32,
     group: i32,
-    /// Clock ticks since the machine started.
-    started: u64,
 }
 
-/// When `pid` was started, in clock ticks since the machine was; `None` when it is gone.
-pub fn start_of(pid: Pid) -> Option<u64> {
-    read(pid.as_raw()).map(|process| process.started)
+/// The children that this process has now.
+pub fn children_of_this_process() -> Vec<Pid> {
+    let this = getpid();
+    match fs::read_to_string(format!("/proc/self/task/{this}/children")) {
+        Ok(pids) => pids
+            .split_ascii_whitespace()
+            .filter_map(|pid| pid.parse().ok())
+            .map(Pid::from_raw)
+            .collect(),
+        // A kernel without CONFIG_PROC_CHILDREN.
+        Err(_) => processes()
+            .filter(|process| process.parent == this.as_raw())
+            .map(|process| Pid::from_raw(process.pid))
+            .collect(),
+    }
 }
 
-/// Every descendant by way of a child that was not started before `since`, and every member of `group`;
-/// zombies only where they are this process's to reap.
+/// Every descendant of this process but by way of its `older` children, and every member of `group`; zombies
+/// only where they are this process's to reap, each once.
 ///
-/// Older children are not ours to judge: whoever became this process by exec(2) left them behind. Whoever is
-/// forked meanwhile may be missing. Complete only for a child subreaper (prctl(2)), whose orphaned descendants
-/// stay its own.
-pub fn family(since: u64, group: Option<Pid>) -> Vec<Pid> {
+/// Whoever is forked meanwhile may be missing. Complete only for a child subreaper (prctl(2)), whose orphaned
+/// descendants stay its own.
+pub fn family(older: &[Pid], group: Option<Pid>) -> Vec<Member> {
     let this = getpid().as_raw();
     let all: Vec<Process> = processes().collect();
     let children = |parent: i32| all.iter().filter(move |process| process.parent == parent);
     let mut found: Vec<&Process> = children(this)
-        .filter(|child| child.started >= since)
+        .filter(|child| !older.contains(&Pid::from_raw(child.pid)))
         .collect();
     let mut visited = 0;
     while let Some(process) = found.get(visited) {
@@ -39,10 +55,15 @@ pub fn family(since: u64, group: Option<Pid>) -> Vec<Pid> {
     }
     let in_group = |process: &&Process| group.is_some_and(|group| process.group == group.as_raw());
     found.extend(all.iter().filter(in_group));
+    found.sort_unstable_by_key(|process| process.pid);
+    found.dedup_by_key(|process| process.pid);
     found
         .into_iter()
         .filter(|process| !process.is_zombie || process.parent == this)
-        .map(|process| Pid::from_raw(process.pid))
+        .map(|process| Member {
+            pid: Pid::from_raw(process.pid),
+            group: Pid::from_raw(process.group),
+        })
         .collect()
 }
 
@@ -56,13 +77,11 @@ fn read(pid: i32) -> Option<Process> {
     let stat = String::from_utf8_lossy(&stat);
     // The name in parentheses, field 2, may itself hold blanks and parentheses.
     let (_, from_field_3) = stat.rsplit_once(") ")?;
-    let fields: Vec<&str> = from_field_3.split(' ').collect();
-    let field = |number: usize| fields.get(number - 3).copied();
+    let mut fields = from_field_3.split(' ');
     Some(Process {
         pid,
-        is_zombie: field(3)? == "Z",
-        parent: field(4)?.parse().ok()?,
-        group: field(5)?.parse().ok()?,
-        started: field(22)?.parse().ok()?,
+        is_zombie: fields.next()? == "Z",
+        parent: fields.next()?.parse().ok()?,
+        group: fields.next()?.parse().ok()?,
     })
 }

@@ -196,7 +196,10 @@ impl Session {
     /// Says goodbye, so that the server need not guess why the connection ended.
     pub async fn close(self) {
         drop(self.client);
-        let _ = timeout(GOODBYE_DEADLINE, self.link).await;
+        // One that has ended may have been awaited already.
+        if !self.link.is_finished() {
+            let _ = timeout(GOODBYE_DEADLINE, self.link).await;
+        }
     }
 }
 

@@ -34,9 +34,7 @@ impl Answer {
             }
             "busy" => Self::Busy,
             "waiting" => {
-                let seconds: f64 = text("at").parse()?;
-                #[expect(clippy::cast_possible_truncation, reason = "a date")]
-                let since = (seconds * 1e6).round() as i64;
+                let since = text("at").parse()?;
                 Self::Waiting { since }
             }
             "standby" => Self::Standby,
@@ -120,7 +118,8 @@ pub fn try_lock(request: &Request, wait: Wait, server: &Server) -> String {
         Wait::Begins => (
             tell(Stage::Waiting(request.mode), "waiting"),
             "'granted'".to_owned(),
-            ", pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) AS at",
+            ", (pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) \
+             OPERATOR(pg_catalog.*) 1000000::pg_catalog.float8)::pg_catalog.int8 AS at",
         ),
         Wait::Since(_) => ("'busy'".to_owned(), tell(Stage::Holding, "granted"), ""),
     };
