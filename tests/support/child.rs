@@ -11,6 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::finished::Finished;
+use super::process::kill_tree;
 use super::stream::Stream;
 
 /// Far above what any test's process needs: only a hanging one meets it.
@@ -216,8 +217,15 @@ impl Running {
 
     #[track_caller]
     fn fail(&mut self, what: &str) -> ! {
-        drop(self.child.kill());
+        self.kill();
         panic!("{what}\n{:?}", self.conclude());
+    }
+
+    /// Ends the process, if it still runs, with everything it started.
+    fn kill(&mut self) {
+        if self.is_running() {
+            kill_tree(self.pid());
+        }
     }
 
     fn conclude(&mut self) -> Finished {
@@ -240,7 +248,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        drop(self.child.kill());
+        self.kill();
         drop(self.child.wait());
         [&self.stdout, &self.stderr]
             .into_iter()

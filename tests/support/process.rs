@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 /// The letter that ps(1) shows first: `T` stopped, `Z` ended but not reaped. `None` when there is no such process.
@@ -9,4 +10,29 @@ pub fn process_state(pid: Pid) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may itself hold blanks and parentheses.
     stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Kills a process and all its descendants. For what a failing test leaves behind: a killed pglock stops nobody.
+pub fn kill_tree(root: Pid) {
+    let mut found = vec![root.as_raw()];
+    let mut visited = 0;
+    while let Some(parent) = found.get(visited).copied() {
+        found.extend(children(parent));
+        visited += 1;
+    }
+    for pid in found {
+        // One that has gone meanwhile needs no end.
+        let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+    }
+}
+
+fn children(parent: i32) -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    entries.filter_map(move |entry| {
+        let pid = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (_, from_state) = stat.rsplit_once(") ")?;
+        let is_child = from_state.split(' ').nth(1)?.parse() == Ok(parent);
+        is_child.then_some(pid)
+    })
 }
