@@ -76,6 +76,12 @@ pub async fn acquire(
                 report.detail(|| format!("holding the lock, backend {}", held.backend_pid()));
                 return Ok(Acquired::Held(held));
             }
+            ControlFlow::Continue(Attempt::Elsewhere(mut pooled)) => {
+                report.detail(|| "a pooler stands between: looking at how it pools".to_owned());
+                pooled.accept_pooler(settings, "pglock check").await?;
+                session = pooled;
+                continue;
+            }
             ControlFlow::Continue(Attempt::Busy { session, next }) => (session, next),
             ControlFlow::Break(signal) => return Ok(Acquired::Interrupted(signal)),
         };
@@ -105,7 +111,7 @@ pub async fn acquire(
 async fn part(attempt: impl Future<Output = anyhow::Result<Attempt>>) {
     match attempt.await {
         Ok(Attempt::Held(held)) => drop(held.release().await),
-        Ok(Attempt::Busy { session, .. }) => session.close().await,
+        Ok(Attempt::Busy { session, .. } | Attempt::Elsewhere(session)) => session.close().await,
         Err(_) => {}
     }
 }

@@ -290,7 +290,7 @@ pub const EXIT_STATUS: [(&str, &str); 12] = [
     ),
     (
         "122",
-        "this server cannot hold such a lock (standby, look-alike); nothing was run",
+        "this server or pooler cannot hold such a lock (transaction pooler, standby, look-alike); nothing was run",
     ),
     (
         "123",
@@ -319,8 +319,8 @@ pub const ENVIRONMENT: [(&str, &str); 7] = [
         "where to connect: a URI or a keyword=value string; options win over it",
     ),
     (
-        "PGHOST, PGHOSTADDR, PGPORT, PGDATABASE, PGUSER, PGPASSWORD, PGOPTIONS, PGSSLMODE",
-        "as for psql, after options and PGLOCK_URL; PGSSLMODE is disable, prefer or require",
+        "PGHOST, PGPORT, PGDATABASE, PGUSER, PGPASSFILE, PGSERVICE, PGSSLMODE and the other PG* variables",
+        "as for psql, after options and PGLOCK_URL",
     ),
     (
         "PGCONNECT_TIMEOUT",

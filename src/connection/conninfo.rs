@@ -4,24 +4,11 @@ use std::collections::BTreeMap;
 
 use percent_encoding::percent_decode_str;
 
+use super::keywords;
 use crate::exit::Fault;
 
 /// Parameters by libpq's keyword.
 pub type Parameters = BTreeMap<&'static str, String>;
-
-/// The keywords that are honoured, and `dbname`.
-const KEYWORDS: [&str; 10] = [
-    "host",
-    "hostaddr",
-    "port",
-    "dbname",
-    "user",
-    "password",
-    "connect_timeout",
-    "sslmode",
-    "options",
-    "application_name",
-];
 
 /// Whether `text` is a connection string rather than the name of a database (libpq's rule).
 pub fn is_conninfo(text: &str) -> bool {
@@ -52,16 +39,14 @@ pub fn parse(source: &str, text: &str) -> anyhow::Result<Parameters> {
 type Parsed<T> = Result<T, String>;
 
 fn keyword(name: &str) -> Parsed<&'static str> {
-    KEYWORDS
-        .into_iter()
-        .find(|known| *known == name)
-        .ok_or_else(|| {
-            if name.chars().all(|c| c.is_ascii_lowercase() || c == '_') {
-                format!("connection parameter {name} is not supported")
-            } else {
-                "malformed connection string".to_owned()
-            }
-        })
+    let known = keywords::find(name).map(|keyword| keyword.name);
+    known.ok_or_else(|| {
+        if name.chars().all(|c| c.is_ascii_lowercase() || c == '_') {
+            format!("invalid connection option \"{name}\"")
+        } else {
+            "malformed connection string".to_owned()
+        }
+    })
 }
 
 /// `keyword = value` pairs; values may be quoted with `'`, and `\` escapes.
@@ -102,9 +87,13 @@ fn keyword_value(text: &str) -> Parsed<(String, &str)> {
 /// `[user[:password]@][host[:port][,...]][/dbname][?keyword=value[&...]]`
 fn parse_uri(body: &str) -> Parsed<Parameters> {
     let mut parameters = Parameters::new();
-    let (authority, query) = body.split_once('?').unwrap_or((body, ""));
-    let (authority, dbname) = authority.split_once('/').unwrap_or((authority, ""));
-    let (userinfo, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+    // Up to the first of these, for a password may hold a `?`.
+    let (userinfo, rest) = match body.find(['@', '/']) {
+        Some(at) if body[at..].starts_with('@') => (&body[..at], &body[at + 1..]),
+        _ => ("", body),
+    };
+    let (authority, mut query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (hosts, dbname) = authority.split_once('/').unwrap_or((authority, ""));
     let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
     let (host, port) = hosts_and_ports(hosts)?;
     for (name, value) in [
@@ -116,10 +105,15 @@ fn parse_uri(body: &str) -> Parsed<Parameters> {
     ] {
         insert_decoded(&mut parameters, name, value)?;
     }
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+    while !query.is_empty() {
+        let (pair, after) = query.split_once('&').unwrap_or((query, ""));
+        query = after;
         let (name, value) = pair
             .split_once('=')
             .ok_or("malformed URI: missing \"=\" in a query parameter")?;
+        if value.contains('=') {
+            return Err("malformed URI: extra \"=\" in a query parameter".to_owned());
+        }
         match (decode(name)?.as_str(), value) {
             ("ssl", "true") => drop(parameters.insert("sslmode", "require".to_owned())),
             (name, value) => drop(parameters.insert(keyword(name)?, decode(value)?)),
@@ -142,28 +136,24 @@ fn hosts_and_ports(hosts: &str) -> Parsed<(String, String)> {
         .map(host_and_port)
         .collect::<Parsed<Vec<_>>>()?;
     let (names, ports): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
-    let given = |list: &[&str]| list.iter().any(|item| !item.is_empty());
-    Ok((
-        if given(&names) {
-            names.join(",")
-        } else {
-            String::new()
-        },
-        if given(&ports) {
-            ports.join(",")
-        } else {
-            String::new()
-        },
-    ))
+    Ok((names.join(","), ports.join(",")))
 }
 
 fn host_and_port(text: &str) -> Parsed<(&str, &str)> {
+    // Most likely the rest of a password, which the name of a host that is not found would give away. In front,
+    // it stands for an abstract socket.
+    if text.rfind('@').is_some_and(|at| at > 0) {
+        return Err("malformed URI: an \"@\" in a user or password must be written %40".to_owned());
+    }
     let Some(bracketed) = text.strip_prefix('[') else {
         return Ok(text.split_once(':').unwrap_or((text, "")));
     };
     let (address, after) = bracketed
         .split_once(']')
         .ok_or("malformed URI: missing \"]\" after an IPv6 address")?;
+    if address.is_empty() {
+        return Err("malformed URI: an IPv6 address may not be empty".to_owned());
+    }
     match after.strip_prefix(':') {
         Some(port) => Ok((address, port)),
         None if after.is_empty() => Ok((address, "")),

@@ -1,38 +1,61 @@
 //! From what libpq calls conninfo to an open connection.
 
+mod announced;
 mod conninfo;
+mod home;
+mod keywords;
+mod negotiation;
+mod password_file;
+mod service_file;
 mod settings;
 mod socket;
+mod sources;
+mod target;
 mod tls;
+mod tls_settings;
+mod ways_around;
 
 use std::fmt;
-use std::time::Duration;
 
 use postgres_native_tls::TlsStream;
-use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Config, Connection};
+use tokio_postgres::{Client, Connection};
 
+pub use self::announced::backend_pid;
 pub use self::settings::Settings;
-use self::settings::{Address, Host, TlsMode};
+use self::settings::{Address, Host, TargetSession};
 use self::socket::Socket;
-use self::tls::LazyTls;
+pub use self::ways_around::way_around_pooler;
 use crate::exit::Fault;
 
 /// The half of a connection that does the work; it ends when the connection does.
 pub type Link = Connection<Socket, TlsStream<Socket>>;
 
-/// Connects to the first server that answers and authenticates.
+/// Connects to the first server that answers, authenticates, and is what was asked for.
 ///
-/// The next host is tried only when one cannot be reached or is starting up, as libpq does: a refused
-/// password is final. Errors are [`Fault::CannotConnect`].
+/// The next host is tried only when one cannot be reached, is starting up, or is not the wanted kind, as libpq
+/// does: a refused password is final. Errors are [`Fault::CannotConnect`].
 pub async fn connect(
     settings: &Settings,
     application_name: &str,
 ) -> anyhow::Result<(Client, Link)> {
+    let first = connect_to_any(settings, settings.target, application_name).await;
+    match (first, settings.target) {
+        (Err(_), TargetSession::PreferStandby) => {
+            connect_to_any(settings, TargetSession::Any, application_name).await
+        }
+        (connected, _) => connected,
+    }
+}
+
+async fn connect_to_any(
+    settings: &Settings,
+    wanted: TargetSession,
+    application_name: &str,
+) -> anyhow::Result<(Client, Link)> {
     let mut reasons = Vec::new();
     for host in &settings.hosts {
-        match connect_within(settings, host, application_name).await {
+        match connect_within(settings, host, wanted, application_name).await {
             Ok(connected) => return Ok(connected),
             Err(refusal) => {
                 reasons.push(format!("{host}: {}", refusal.reason));
@@ -45,74 +68,60 @@ pub async fn connect(
     Err(Fault::CannotConnect.error(format!("cannot connect to {}", reasons.join("; "))))
 }
 
-/// Why one host gave no session, and whether that ends the search.
-struct Refusal {
-    reason: String,
-    is_final: bool,
-}
-
 async fn connect_within(
     settings: &Settings,
     host: &Host,
+    wanted: TargetSession,
     application_name: &str,
 ) -> Result<(Client, Link), Refusal> {
-    let attempt = connect_to(settings, host, application_name);
+    let attempt = async {
+        let (client, link) = negotiation::open(settings, host, application_name).await?;
+        target::check(wanted, client, link).await
+    };
     let Some(limit) = settings.connect_timeout else {
         return attempt.await;
     };
-    let timed_out = || Refusal {
-        reason: format!("no answer within {}", seconds(limit)),
-        is_final: false,
-    };
+    let timed_out = || Refusal::of(&format!("no answer within {} s", limit.as_secs()));
     let attempt = tokio::time::timeout(limit, attempt).await;
     attempt.unwrap_or_else(|_| Err(timed_out()))
 }
 
-fn seconds(limit: Duration) -> String {
-    format!("{} s", limit.as_secs())
+/// Why one host gave no session, and what to do next.
+#[derive(Debug, Default)]
+struct Refusal {
+    reason: String,
+    /// No other host is to be tried.
+    is_final: bool,
+    /// Another choice about encryption may succeed on the same host.
+    depends_on_encryption: bool,
 }
 
-async fn connect_to(
-    settings: &Settings,
-    host: &Host,
-    application_name: &str,
-) -> Result<(Client, Link), Refusal> {
-    let socket = Socket::connect(host).await.map_err(|error| Refusal {
-        reason: describe_io(&error),
-        is_final: false,
-    })?;
-    let mut config = Config::new();
-    config
-        .user(&settings.user)
-        .dbname(&settings.database)
-        .application_name(application_name)
-        .ssl_mode(ssl_mode(settings.tls, &host.address));
-    if let Some(password) = &settings.password {
-        config.password(password);
+impl Refusal {
+    fn of(reason: &str) -> Self {
+        Self {
+            reason: reason.to_owned(),
+            ..Self::default()
+        }
     }
-    if let Some(options) = &settings.server_options {
-        config.options(options);
+
+    /// The server, or TLS, refused once the socket was connected.
+    fn from_session(error: &tokio_postgres::Error, encrypted: bool) -> Self {
+        let code = error.code();
+        Self {
+            reason: describe(error),
+            is_final: code.is_some_and(|code| *code != SqlState::CANNOT_CONNECT_NOW),
+            // pg_hba.conf may want the other kind of connection; a failed handshake may be avoided.
+            depends_on_encryption: match code {
+                Some(code) => *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+                None => encrypted,
+            },
+        }
     }
-    let tls = LazyTls {
-        host: host.address.to_string(),
-    };
-    config
-        .connect_raw(socket, tls)
-        .await
-        .map_err(|error| Refusal {
-            reason: describe(&error),
-            is_final: error
-                .code()
-                .is_some_and(|code| *code != SqlState::CANNOT_CONNECT_NOW),
-        })
 }
 
-/// TLS is never used on a Unix socket, whatever sslmode says (PostgreSQL documentation, 34.1.2).
-fn ssl_mode(mode: TlsMode, address: &Address) -> SslMode {
-    match (address, mode) {
-        (Address::UnixSocket(_), _) | (_, TlsMode::Disable) => SslMode::Disable,
-        (Address::Tcp(_), TlsMode::Prefer) => SslMode::Prefer,
-        (Address::Tcp(_), TlsMode::Require) => SslMode::Require,
+impl From<std::io::Error> for Refusal {
+    fn from(error: std::io::Error) -> Self {
+        Self::of(&describe_io(&error))
     }
 }
 
@@ -149,6 +158,6 @@ impl fmt::Display for Address {
 
 impl fmt::Display for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} port {}", self.address, self.port)
+        write!(f, "{} port {}", self.name, self.port)
     }
 }

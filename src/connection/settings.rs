@@ -1,52 +1,79 @@
-//! Where and how to connect, resolved once from options, environment and defaults.
+//! Where and how to connect, resolved once.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use nix::unistd::{User, getuid};
+use nix::unistd::{User, geteuid};
 
-use super::conninfo::{self, Parameters};
+use super::conninfo::Parameters;
+use super::keywords;
+use super::password_file::{self, Target};
+use super::tls_settings::TlsSettings;
+use super::{home, sources};
 use crate::cli::ConnectionArgs;
-use crate::environment;
 use crate::exit::Fault;
 
-/// Everything needed to open a session. The password has no way into any output: there is no Debug.
+/// Everything needed to open a session. Passwords have no way into any output: there is no Debug.
 pub struct Settings {
     /// Tried in this order until one answers.
     pub hosts: Vec<Host>,
     pub user: String,
     pub database: String,
-    pub password: Option<String>,
     /// Command-line options for the server (PGOPTIONS), sent only when the user gave some.
     pub server_options: Option<String>,
-    pub tls: TlsMode,
+    pub tls: TlsSettings,
     /// Covers name look-up, TCP, TLS and authentication of one host; `None` waits for ever.
     pub connect_timeout: Option<Duration>,
+    /// Whose process must listen on a Unix socket.
+    pub required_peer: Option<String>,
+    pub tcp: TcpSettings,
+    pub target: TargetSession,
 }
 
 /// One server to try.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
+    /// As the user gave it: for messages, and what a certificate must be for.
+    pub name: String,
     pub address: Address,
     pub port: u16,
+    pub password: Option<String>,
 }
 
 /// How a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// The directory of the server's Unix socket.
+    /// The directory of the server's Unix socket, or `@` and its abstract name.
     UnixSocket(PathBuf),
     /// A name or a numeric address.
     Tcp(String),
 }
 
-/// `sslmode`, on TCP; a Unix socket never uses TLS.
+/// What the kernel does to find out whether the other end is still there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TcpSettings {
+    pub keepalives: Option<Keepalives>,
+    pub user_timeout: Option<Duration>,
+}
+
+/// Parameters of `SO_KEEPALIVE`; `None` leaves the system's default.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Keepalives {
+    pub idle: Option<Duration>,
+    pub interval: Option<Duration>,
+    pub count: Option<u32>,
+}
+
+/// `target_session_attrs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TlsMode {
-    Disable,
-    Prefer,
-    Require,
+pub enum TargetSession {
+    Any,
+    ReadWrite,
+    ReadOnly,
+    Primary,
+    Standby,
+    PreferStandby,
 }
 
 /// The contract's default, where libpq would wait for ever.
@@ -55,50 +82,94 @@ const DEFAULT_PORT: u16 = 5432;
 /// Where Debian's and Red Hat's libpq look for the socket, and where upstream's does.
 const SOCKET_DIRECTORIES: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
-/// libpq's environment variables and their keywords (PostgreSQL documentation, 34.15).
-const VARIABLES: [(&str, &str); 9] = [
-    ("PGHOST", "host"),
-    ("PGHOSTADDR", "hostaddr"),
-    ("PGPORT", "port"),
-    ("PGDATABASE", "dbname"),
-    ("PGUSER", "user"),
-    ("PGPASSWORD", "password"),
-    ("PGOPTIONS", "options"),
-    ("PGCONNECT_TIMEOUT", "connect_timeout"),
-    ("PGSSLMODE", "sslmode"),
-];
-
 impl Settings {
-    /// Options, then `PGLOCK_URL`, then PG* variables, then `DATABASE_URL` if none of these says where
-    /// to connect, then libpq's defaults.
-    pub fn resolve(args: &ConnectionArgs) -> anyhow::Result<Self> {
-        let mut parameters = from_options(args)?;
-        fill(&mut parameters, from_url("PGLOCK_URL")?);
-        fill(&mut parameters, from_variables()?);
-        if !says_where(&parameters) {
-            fill(&mut parameters, from_url("DATABASE_URL")?);
+    /// As [`Self::resolve`], for a session that is to hold a lock: of several hosts the primary is wanted.
+    pub fn resolve_for_lock(args: &ConnectionArgs) -> anyhow::Result<Self> {
+        let mut settings = Self::resolve(args)?;
+        if settings.hosts.len() > 1 && settings.target == TargetSession::Any {
+            settings.target = TargetSession::Primary;
         }
-        Self::from_parameters(parameters)
+        Ok(settings)
     }
 
-    fn from_parameters(mut parameters: Parameters) -> anyhow::Result<Self> {
+    /// Reads options, environment, service and password files; errors are [`Fault::Usage`].
+    pub fn resolve(args: &ConnectionArgs) -> anyhow::Result<Self> {
+        let parameters = sources::gather(args)?;
         refuse_misplaced_uris(&parameters)?;
-        let mut take = |name| parameters.remove(name).filter(|value| !value.is_empty());
-        let hosts = hosts(take("host"), take("hostaddr"), take("port"))?;
-        let tls = tls_mode(take("sslmode").as_deref())?;
-        let connect_timeout = connect_timeout(take("connect_timeout"))?;
-        let user = take("user").map_or_else(operating_system_user, Ok)?;
-        let database = take("dbname").unwrap_or_else(|| user.clone());
+        refuse_what_cannot_be_done(&parameters)?;
+        let mut given = Given(parameters);
+        let user = given.text("user").map_or_else(operating_system_user, Ok)?;
+        let database = given.text("dbname").unwrap_or_else(|| user.clone());
+        let mut hosts = hosts(&mut given)?;
+        let password = given.text("password");
+        let password_file = given.text("passfile").map(PathBuf::from);
+        let password_file = password_file.or_else(|| home::file(".pgpass"));
+        for host in &mut hosts {
+            let from_file =
+                || password_file::find(password_file.as_deref()?, host.target(&database, &user));
+            host.password = password.clone().or_else(from_file);
+        }
+        if given.choice(
+            "load_balance_hosts",
+            &[("disable", false), ("random", true)],
+            false,
+        )? {
+            fastrand::shuffle(&mut hosts);
+        }
         Ok(Self {
             hosts,
-            database,
             user,
-            password: take("password"),
-            server_options: take("options"),
-            tls,
-            connect_timeout,
+            database,
+            server_options: given.text("options"),
+            tls: TlsSettings::resolve(&mut given)?,
+            connect_timeout: connect_timeout(&mut given)?,
+            required_peer: given.text("requirepeer"),
+            tcp: tcp_settings(&mut given)?,
+            target: target_session(&mut given)?,
         })
     }
+}
+
+/// Parameters on their way to being settings; an empty value counts as not given, as in libpq.
+pub struct Given(Parameters);
+
+impl Given {
+    pub fn text(&mut self, name: &'static str) -> Option<String> {
+        self.0.remove(name).filter(|value| !value.is_empty())
+    }
+
+    /// One of libpq's fixed words; an empty one is none of them.
+    pub fn choice<T: Copy>(
+        &mut self,
+        name: &'static str,
+        words: &[(&str, T)],
+        default: T,
+    ) -> anyhow::Result<T> {
+        let Some(value) = self.0.remove(name) else {
+            return Ok(default);
+        };
+        let found = words.iter().find(|(word, _)| *word == value);
+        found.map(|(_, meaning)| *meaning).ok_or_else(|| {
+            let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            invalid(name, &words.join(", "))
+        })
+    }
+
+    /// A whole number, with blanks around it if need be.
+    pub fn number(&mut self, name: &'static str) -> anyhow::Result<Option<i32>> {
+        let Some(value) = self.0.remove(name) else {
+            return Ok(None);
+        };
+        let number = value.trim().parse();
+        number
+            .map(Some)
+            .map_err(|_| invalid(name, "a whole number"))
+    }
+}
+
+/// The value is not quoted: behind an unescaped `/` or `@` it may be a part of a password.
+fn invalid(name: &str, wanted: &str) -> anyhow::Error {
+    Fault::Usage.error(format!("invalid {name}: {wanted}"))
 }
 
 /// A URI where a name belongs would be quoted in the error that follows, with its password.
@@ -116,94 +187,102 @@ fn refuse_misplaced_uris(parameters: &Parameters) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Adds what is not there yet.
-fn fill(parameters: &mut Parameters, lower: Parameters) {
-    for (name, value) in lower {
-        parameters.entry(name).or_insert(value);
+/// A parameter that asks for a safer connection than pglock can make is an error.
+fn refuse_what_cannot_be_done(parameters: &Parameters) -> anyhow::Result<()> {
+    for (name, value) in parameters {
+        if keywords::find(name).is_some_and(|keyword| !keyword.accepts(value)) {
+            let value = crate::text::printable(value);
+            return Err(Fault::Usage.error(format!("{name}={value} cannot be honoured")));
+        }
     }
+    Ok(())
 }
 
-fn says_where(parameters: &Parameters) -> bool {
-    ["host", "hostaddr", "port", "dbname"]
-        .iter()
-        .any(|name| parameters.contains_key(name))
-}
-
-fn from_options(args: &ConnectionArgs) -> anyhow::Result<Parameters> {
-    let mut parameters = match &args.dbname {
-        Some(text) if conninfo::is_conninfo(text) => conninfo::parse("--dbname", text)?,
-        Some(name) if !name.is_empty() => Parameters::from([("dbname", name.clone())]),
-        Some(_) | None => Parameters::new(),
-    };
-    let given = [
-        ("host", &args.host),
-        ("port", &args.port),
-        ("user", &args.username),
-    ];
-    let given = given
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value.clone().filter(|value| !value.is_empty())?)));
-    fill(&mut parameters, given.collect());
-    Ok(parameters)
-}
-
-fn from_url(variable: &'static str) -> anyhow::Result<Parameters> {
-    match environment::variable(variable)? {
-        None => Ok(Parameters::new()),
-        Some(text) if conninfo::is_conninfo(&text) => conninfo::parse(variable, &text),
-        Some(_) => {
-            Err(Fault::Usage.error(format!("{variable} is no PostgreSQL connection string")))
+impl Host {
+    /// What a line of the password file must match.
+    fn target<'a>(&'a self, database: &'a str, user: &'a str) -> Target<'a> {
+        let host = match &self.address {
+            Address::UnixSocket(directory) if *directory == default_socket_directory() => {
+                "localhost"
+            }
+            Address::UnixSocket(_) | Address::Tcp(_) => &self.name,
+        };
+        Target {
+            host,
+            port: self.port,
+            database,
+            user,
         }
     }
 }
 
-fn from_variables() -> anyhow::Result<Parameters> {
-    let mut parameters = Parameters::new();
-    for (variable, name) in VARIABLES {
-        if let Some(value) = environment::variable(variable)? {
-            parameters.insert(name, value);
-        }
-    }
-    Ok(parameters)
-}
-
-/// Pairs the comma-separated lists as libpq does: one port for all hosts, or one for each.
-fn hosts(
-    host: Option<String>,
-    hostaddr: Option<String>,
-    port: Option<String>,
-) -> anyhow::Result<Vec<Host>> {
-    let addresses: Vec<Address> = match hostaddr.or(host) {
-        None => vec![Address::UnixSocket(default_socket_directory())],
-        Some(list) => list.split(',').map(address).collect(),
+/// Pairs the comma-separated lists as libpq does: as many addresses as hosts, and one port for all or one for
+/// each.
+fn hosts(given: &mut Given) -> anyhow::Result<Vec<Host>> {
+    let list = |text: Option<String>| {
+        text.map(|text| text.split(',').map(str::to_owned).collect::<Vec<_>>())
     };
-    let ports = port.unwrap_or_default();
-    let ports = ports
-        .split(',')
-        .map(parse_port)
-        .collect::<anyhow::Result<Vec<u16>>>()?;
-    if ports.len() != 1 && ports.len() != addresses.len() {
-        return Err(Fault::Usage.error(format!(
-            "could not match {} port numbers to {} hosts",
-            ports.len(),
-            addresses.len()
-        )));
+    let names = list(given.text("host"));
+    let addresses = list(given.text("hostaddr"));
+    let count = names.as_ref().or(addresses.as_ref()).map_or(1, Vec::len);
+    if let (Some(names), Some(addresses)) = (&names, &addresses)
+        && names.len() != addresses.len()
+    {
+        return Err(mismatch(
+            names.len(),
+            "host names",
+            addresses.len(),
+            "hostaddr values",
+        ));
     }
-    let ports = ports.iter().cycle();
-    Ok(addresses
-        .into_iter()
-        .zip(ports)
-        .map(|(address, port)| Host {
-            address,
-            port: *port,
+    let ports = list(given.text("port")).unwrap_or_else(|| vec![String::new()]);
+    if ports.len() != 1 && ports.len() != count {
+        return Err(mismatch(ports.len(), "port numbers", count, "hosts"));
+    }
+    let nth = |list: &Option<Vec<String>>, at: usize| {
+        list.as_ref()
+            .map(|list| list[at].clone())
+            .unwrap_or_default()
+    };
+    (0..count)
+        .map(|at| {
+            let (name, address) = (nth(&names, at), nth(&addresses, at));
+            let address = match address.as_str() {
+                "" => address_of(&name),
+                numeric if is_numeric(numeric) => Address::Tcp(address),
+                _ => return Err(invalid("hostaddr", "a numeric address")),
+            };
+            let name = if name.is_empty() {
+                address.to_string()
+            } else {
+                name
+            };
+            let port = port(&ports[if ports.len() == 1 { 0 } else { at }])?;
+            Ok(Host {
+                name,
+                address,
+                port,
+                password: None,
+            })
         })
-        .collect())
+        .collect()
 }
 
-fn address(host: &str) -> Address {
+/// Whether no look-up is needed; an IPv6 address may end in `%` and an interface (RFC 4007).
+fn is_numeric(address: &str) -> bool {
+    let (address, _) = address.split_once('%').unwrap_or((address, ""));
+    address.parse::<IpAddr>().is_ok()
+}
+
+fn mismatch(left: usize, what: &str, right: usize, others: &str) -> anyhow::Error {
+    Fault::Usage.error(format!("could not match {left} {what} to {right} {others}"))
+}
+
+/// A host that begins with `/` is a directory, with `@` an abstract socket.
+fn address_of(host: &str) -> Address {
     match host {
         "" => Address::UnixSocket(default_socket_directory()),
-        path if path.starts_with('/') => Address::UnixSocket(path.into()),
+        path if path.starts_with(['/', '@']) => Address::UnixSocket(path.into()),
         name => Address::Tcp(name.to_owned()),
     }
 }
@@ -217,49 +296,68 @@ fn default_socket_directory() -> PathBuf {
     }
 }
 
-fn parse_port(text: &str) -> anyhow::Result<u16> {
+fn port(text: &str) -> anyhow::Result<u16> {
     match text.trim() {
         "" => Ok(DEFAULT_PORT),
-        text => text
+        trimmed => trimmed
             .parse()
             .ok()
             .filter(|port| *port != 0)
-            .ok_or_else(|| invalid("port number: 1 to 65535")),
-    }
-}
-
-fn tls_mode(value: Option<&str>) -> anyhow::Result<TlsMode> {
-    match value {
-        None | Some("prefer") => Ok(TlsMode::Prefer),
-        Some("disable") => Ok(TlsMode::Disable),
-        Some("require") => Ok(TlsMode::Require),
-        Some(_) => Err(Fault::Usage
-            .error("unsupported sslmode: this version knows disable, prefer and require")),
+            .ok_or_else(|| invalid("port number", "1 to 65535")),
     }
 }
 
 /// Whole seconds; zero and negative numbers mean no limit, as in libpq.
-fn connect_timeout(value: Option<String>) -> anyhow::Result<Option<Duration>> {
-    let Some(value) = value else {
+fn connect_timeout(given: &mut Given) -> anyhow::Result<Option<Duration>> {
+    let Some(seconds) = given.number("connect_timeout")? else {
         return Ok(Some(DEFAULT_CONNECT_TIMEOUT));
     };
-    let seconds: i32 = value
-        .trim()
-        .parse()
-        .map_err(|_| invalid("connect_timeout: whole seconds"))?;
-    Ok(u64::try_from(seconds)
-        .ok()
-        .filter(|seconds| *seconds > 0)
-        .map(Duration::from_secs))
+    Ok(positive(seconds).map(Duration::from_secs))
 }
 
-/// The value is not quoted: behind an unescaped `/` or `@` it may be a part of a password.
-fn invalid(what: &str) -> anyhow::Error {
-    Fault::Usage.error(format!("invalid {what}"))
+fn positive(number: i32) -> Option<u64> {
+    u64::try_from(number).ok().filter(|number| *number > 0)
+}
+
+/// Zero and negative numbers mean the system's default, as in libpq.
+fn tcp_settings(given: &mut Given) -> anyhow::Result<TcpSettings> {
+    let mut seconds = |name| {
+        Ok::<_, anyhow::Error>(
+            given
+                .number(name)?
+                .and_then(positive)
+                .map(Duration::from_secs),
+        )
+    };
+    let keepalives = Keepalives {
+        idle: seconds("keepalives_idle")?,
+        interval: seconds("keepalives_interval")?,
+        count: given
+            .number("keepalives_count")?
+            .and_then(|count| u32::try_from(count).ok())
+            .filter(|count| *count > 0),
+    };
+    let user_timeout = given.number("tcp_user_timeout")?.and_then(positive);
+    Ok(TcpSettings {
+        keepalives: (given.number("keepalives")? != Some(0)).then_some(keepalives),
+        user_timeout: user_timeout.map(Duration::from_millis),
+    })
+}
+
+fn target_session(given: &mut Given) -> anyhow::Result<TargetSession> {
+    let words = [
+        ("any", TargetSession::Any),
+        ("read-write", TargetSession::ReadWrite),
+        ("read-only", TargetSession::ReadOnly),
+        ("primary", TargetSession::Primary),
+        ("standby", TargetSession::Standby),
+        ("prefer-standby", TargetSession::PreferStandby),
+    ];
+    given.choice("target_session_attrs", &words, TargetSession::Any)
 }
 
 fn operating_system_user() -> anyhow::Result<String> {
-    let user = User::from_uid(getuid()).context("looking up the operating system user")?;
+    let user = User::from_uid(geteuid()).context("looking up the operating system user")?;
     user.map(|user| user.name)
-        .ok_or_else(|| Fault::Usage.error(format!("user ID {} has no name; give -U", getuid())))
+        .ok_or_else(|| Fault::Usage.error(format!("user ID {} has no name; give -U", geteuid())))
 }

@@ -1,13 +1,18 @@
 //! One stream type over TCP and Unix sockets.
 
 use std::io;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net;
+use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use nix::unistd::{Uid, User};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::settings::{Address, Host};
+use super::settings::{Address, Host, TcpSettings};
 
 /// A connected socket to a server.
 #[derive(Debug)]
@@ -18,21 +23,71 @@ pub enum Socket {
 
 impl Socket {
     /// Connects; a name with several addresses is tried address by address.
-    pub async fn connect(host: &Host) -> io::Result<Self> {
+    pub async fn connect(host: &Host, tcp: &TcpSettings) -> io::Result<Self> {
         match &host.address {
             Address::UnixSocket(directory) => {
-                let path = directory.join(format!(".s.PGSQL.{}", host.port));
-                UnixStream::connect(path).await.map(Self::Unix)
+                connect_unix(directory, host.port).await.map(Self::Unix)
             }
             Address::Tcp(name) => {
                 let stream = TcpStream::connect((name.as_str(), host.port)).await?;
                 stream.set_nodelay(true)?;
+                tcp.apply(&stream)?;
                 Ok(Self::Tcp(stream))
             }
         }
     }
+
+    /// Fails unless the process at the other end of a Unix socket runs as `user` (`requirepeer`).
+    pub fn check_peer(&self, user: &str) -> io::Result<()> {
+        let Self::Unix(stream) = self else {
+            return Ok(());
+        };
+        let uid = Uid::from_raw(stream.peer_cred()?.uid());
+        let peer = User::from_uid(uid)?.map_or_else(|| uid.to_string(), |peer| peer.name);
+        if peer == user {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "requirepeer specifies \"{user}\", but the server runs as \"{peer}\""
+        )))
+    }
 }
 
+/// The socket in a directory, or the abstract one behind `@`.
+async fn connect_unix(directory: &Path, port: u16) -> io::Result<UnixStream> {
+    let path = directory.join(format!(".s.PGSQL.{port}"));
+    let Some(name) = path.to_str().and_then(|path| path.strip_prefix('@')) else {
+        return UnixStream::connect(path).await;
+    };
+    let address = net::SocketAddr::from_abstract_name(name)?;
+    let stream = net::UnixStream::connect_addr(&address)?;
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
+}
+
+impl TcpSettings {
+    fn apply(&self, stream: &TcpStream) -> io::Result<()> {
+        let socket = SockRef::from(stream);
+        if let Some(keepalives) = self.keepalives {
+            let mut keepalive = TcpKeepalive::new();
+            if let Some(idle) = keepalives.idle {
+                keepalive = keepalive.with_time(idle);
+            }
+            if let Some(interval) = keepalives.interval {
+                keepalive = keepalive.with_interval(interval);
+            }
+            if let Some(count) = keepalives.count {
+                keepalive = keepalive.with_retries(count);
+            }
+            socket.set_keepalive(true)?;
+            socket.set_tcp_keepalive(&keepalive)?;
+        }
+        if self.user_timeout.is_some() {
+            socket.set_tcp_user_timeout(self.user_timeout)?;
+        }
+        Ok(())
+    }
+}
 impl AsyncRead for Socket {
     fn poll_read(
         self: Pin<&mut Self>,

@@ -1,5 +1,6 @@
 //! The only place that speaks SQL to take and free a lock: [`Session`] → [`HeldLock`].
 
+mod pooler;
 mod statements;
 
 use std::time::Duration;
@@ -9,6 +10,7 @@ use tokio::time::timeout;
 use tokio_postgres::error::{DbError, Severity, SqlState};
 use tokio_postgres::{Client, SimpleQueryRow};
 
+use self::pooler::Pooling;
 use self::statements::Answer;
 use crate::connection::{self, Settings};
 use crate::exit::Fault;
@@ -27,6 +29,9 @@ pub struct Session {
     client: Client,
     link: JoinHandle<Result<(), tokio_postgres::Error>>,
     server: Server,
+    /// The only backend that statements may take effect on: what the server announced, unless a pooler stands
+    /// between that was seen to keep to another.
+    backend_pid: i32,
 }
 
 /// What the server told of itself when the session was opened.
@@ -58,6 +63,8 @@ pub enum Wait {
 /// What a try came to.
 pub enum Attempt {
     Held(HeldLock),
+    /// Another backend answered than the one expected; nothing was taken.
+    Elsewhere(Session),
     /// Somebody else holds it; what the next try is.
     Busy {
         session: Session,
@@ -68,7 +75,6 @@ pub enum Attempt {
 /// A session that owns a lock. There is one way out: [`HeldLock::release`].
 pub struct HeldLock {
     session: Session,
-    backend_pid: i32,
     unlock: String,
 }
 
@@ -82,10 +88,12 @@ impl Session {
             is_utf8: told("server_encoding") == "UTF8",
         };
         let link = tokio::spawn(link);
+        let backend_pid = connection::backend_pid(&client).await.unwrap_or_default();
         Ok(Self {
             client,
             link,
             server,
+            backend_pid,
         })
     }
 
@@ -108,8 +116,9 @@ impl Session {
     }
 
     /// Keeps the session from being ended while it idles, as a role's or a database's default may have it.
+    /// Behind a pooler, where another backend answers than the announced one, nothing is set.
     pub async fn survive_idling(&mut self) -> anyhow::Result<()> {
-        let sql = statements::shield_alone(&self.server);
+        let sql = statements::shield_alone(&self.server, self.backend_pid);
         self.send(&sql).await.map(drop)
     }
 
@@ -119,16 +128,17 @@ impl Session {
     /// Never waits in the server: a session blocked there would hold a snapshot.
     /// Errors: [`Fault::Unfit`] when the server is a standby or its lock functions are not PostgreSQL's.
     pub async fn try_lock(mut self, request: &Request, wait: Wait) -> anyhow::Result<Attempt> {
-        let sql = statements::try_lock(request, wait, &self.server);
+        let sql = statements::try_lock(request, wait, self.backend_pid, &self.server);
         let answer = match self.client.simple_query(&sql).await {
             Ok(messages) => Answer::read(messages)?,
             Err(error) => return Err(self.explain(error).await),
         };
+        let backend_pid = self.backend_pid;
         match answer {
-            Answer::Granted { backend_pid } => Ok(Attempt::Held(HeldLock {
+            Answer::Elsewhere => Ok(Attempt::Elsewhere(self)),
+            Answer::Granted => Ok(Attempt::Held(HeldLock {
                 session: self,
-                backend_pid,
-                unlock: statements::unlock(request),
+                unlock: statements::unlock(request, backend_pid),
             })),
             Answer::Busy => Ok(Attempt::Busy {
                 session: self,
@@ -184,6 +194,30 @@ impl Session {
         }
     }
 
+    /// Makes sure that a pooler keeps to one backend, and expects that one from now on.
+    ///
+    /// Errors: [`Fault::Unfit`] when it does not, with the ways out.
+    pub async fn accept_pooler(
+        &mut self,
+        settings: &Settings,
+        application_name: &str,
+    ) -> anyhow::Result<()> {
+        match pooler::examine(self, settings, application_name).await? {
+            Pooling::Shared => Err(Fault::Unfit.error(format!(
+                "a pooler gives the statements of this session to different backends, so that it cannot hold a lock: {}",
+                connection::way_around_pooler(settings)
+            ))),
+            Pooling::Unknown => Err(Fault::Unfit.error(format!(
+                "a pooler stands between and has no second backend free, which would show that this session keeps its own: {}",
+                connection::way_around_pooler(settings)
+            ))),
+            Pooling::Fixed(backend_pid) => {
+                self.backend_pid = backend_pid;
+                Ok(())
+            }
+        }
+    }
+
     /// Waits for the end of the connection; what ended it. Cancel-safe.
     async fn ended(&mut self) -> String {
         match (&mut self.link).await {
@@ -205,7 +239,7 @@ impl Session {
 
 impl HeldLock {
     pub fn backend_pid(&self) -> i32 {
-        self.backend_pid
+        self.session.backend_pid
     }
 
     /// Waits for the end of the session; what ended it. Cancel-safe.

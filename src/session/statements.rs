@@ -8,14 +8,14 @@ use crate::key::{LockKey, Mode};
 
 /// What one try answered.
 pub enum Answer {
-    Granted {
-        backend_pid: i32,
-    },
+    Granted,
     Busy,
     /// The wait has begun, at this time in microseconds since 1970 on the server's clock.
     Waiting {
         since: i64,
     },
+    /// Another backend answers than the one expected: a pooler stands between. Nothing was set or taken.
+    Elsewhere,
     /// Nothing was taken.
     Standby,
     /// The functions are not the built-in ones (nothing was taken), or they granted a lock and then did not
@@ -28,10 +28,8 @@ impl Answer {
         let rows = rows(messages);
         let text = |name| column(&rows, name).unwrap_or_default();
         Ok(match text("answer") {
-            "granted" => {
-                let backend_pid = text("backend_pid").parse()?;
-                Self::Granted { backend_pid }
-            }
+            "elsewhere" => Self::Elsewhere,
+            "granted" => Self::Granted,
             "busy" => Self::Busy,
             "waiting" => {
                 let since = text("at").parse()?;
@@ -91,13 +89,14 @@ impl LockCalls {
 /// The proof takes the lock a second time and gives that one back: only a server that counts this session's
 /// locks can do both. The definition in the catalog shows whether the function is the built-in one; asked by
 /// function call it costs a tenth of what a query of `pg_proc` does in a fresh session.
-pub fn try_lock(request: &Request, wait: Wait, server: &Server) -> String {
+pub fn try_lock(request: &Request, wait: Wait, backend_pid: i32, server: &Server) -> String {
     let waiting_since = match wait {
         Wait::Since(since) => Some(since),
         Wait::Never | Wait::NotYet | Wait::Begins => None,
     };
     let comment = request.identity.comment(waiting_since, server.is_utf8);
-    let shield = shield(server);
+    let shield = shield(server, backend_pid);
+    let is_expected = is_backend(backend_pid);
     let LockCalls {
         try_lock,
         unlock,
@@ -125,8 +124,7 @@ pub fn try_lock(request: &Request, wait: Wait, server: &Server) -> String {
     };
     format!(
         "{comment}{READ_COMMITTED}; {shield}; \
-         SELECT pg_catalog.pg_backend_pid() AS backend_pid, \
-             CASE WHEN pg_catalog.pg_is_in_recovery() THEN 'standby' \
+         SELECT CASE WHEN NOT {is_expected} THEN 'elsewhere' WHEN pg_catalog.pg_is_in_recovery() THEN 'standby' \
              WHEN NOT pg_catalog.textlike(pg_catalog.pg_get_functiondef({oid}), \
                  '%LANGUAGE internal%$function${source}$function$%') THEN 'foreign' \
              WHEN NOT {try_lock} THEN {busy} \
@@ -136,9 +134,16 @@ pub fn try_lock(request: &Request, wait: Wait, server: &Server) -> String {
     )
 }
 
-/// The unlock, which answers `t` in the column `unlocked` when this session held the lock.
-pub fn unlock(request: &Request) -> String {
-    format!("SELECT {} AS unlocked", LockCalls::of(request).unlock)
+/// The unlock, by that backend only, which answers `t` in the column `unlocked` when this session held the lock.
+pub fn unlock(request: &Request, backend_pid: i32) -> String {
+    let unlock = LockCalls::of(request).unlock;
+    let is_expected = is_backend(backend_pid);
+    format!("SELECT CASE WHEN {is_expected} THEN {unlock} END AS unlocked")
+}
+
+/// Whether this backend executes the statement: behind a pooler it may be that of somebody else.
+fn is_backend(pid: i32) -> String {
+    format!("pg_catalog.int4eq(pg_catalog.pg_backend_pid(), {pid})")
 }
 
 /// In front of everything: in a transaction that is serializable and deferrable by default, any statement may
@@ -182,16 +187,17 @@ const SHIELDED: [(&str, &str, u32); 5] = [
     ("default_transaction_isolation", "read committed", 0),
 ];
 
-/// The message that sets them for the whole session.
-pub fn shield_alone(server: &Server) -> String {
-    format!("{READ_COMMITTED}; {}", shield(server))
+/// The message that sets them for the whole session, if it is this backend's.
+pub fn shield_alone(server: &Server, backend_pid: i32) -> String {
+    format!("{READ_COMMITTED}; {}", shield(server, backend_pid))
 }
 
-fn shield(server: &Server) -> String {
+fn shield(server: &Server, backend_pid: i32) -> String {
     let settings: Vec<String> = SHIELDED
         .iter()
         .filter(|(_, _, since)| server.major_version >= *since)
         .map(|(setting, value, _)| format!("pg_catalog.set_config('{setting}', '{value}', false)"))
         .collect();
-    format!("SELECT {}", settings.join(", "))
+    let settings = settings.join(", ");
+    format!("SELECT {settings} WHERE {}", is_backend(backend_pid))
 }

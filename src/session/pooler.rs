@@ -1,0 +1,86 @@
+//! Is this session's backend its own, or does a pooler share it out?
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Error, SimpleQueryMessage};
+
+use super::Session;
+use crate::connection::Settings;
+
+/// How often to look: a pooler that is busy with others may happen to give the same backend again.
+const ROUNDS: usize = 5;
+/// How long a statement may wait for a backend before that tells as much as its answer would.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What was found behind the pooler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pooling {
+    /// Statements of this session go to different backends, or two sessions to one.
+    Shared,
+    /// The second session was given no backend in time: each may keep its own, and all be in use.
+    Unknown,
+    /// This backend answered each time, and nobody else.
+    Fixed(i32),
+}
+
+/// Looks whether a second session, inside a transaction, is given the backend of the first.
+///
+/// Transaction pooling gives a backend back after each transaction: it is then lent to the second session, and
+/// the first is given another or none. Statement pooling refuses transactions (SQLSTATE 08P01). Neither can
+/// hold a session-level lock. Nothing is set and nothing is taken.
+pub async fn examine(
+    session: &Session,
+    settings: &Settings,
+    application_name: &str,
+) -> anyhow::Result<Pooling> {
+    let mut second = Session::open(settings, application_name).await?;
+    let found = compare(&session.client, &second.client).await;
+    match found {
+        Ok(pooling) => {
+            second.close().await;
+            Ok(pooling)
+        }
+        Err(error) => Err(second.explain(error).await),
+    }
+}
+
+async fn compare(first: &Client, second: &Client) -> Result<Pooling, Error> {
+    let mut fixed = 0;
+    for _ in 0..ROUNDS {
+        let Some(before) = backend_pid(first, "").await? else {
+            return Ok(Pooling::Shared);
+        };
+        let other = match backend_pid(second, "BEGIN; ").await {
+            Err(error) if error.code() == Some(&SqlState::PROTOCOL_VIOLATION) => {
+                return Ok(Pooling::Shared);
+            }
+            other => other?,
+        };
+        let Some(other) = other else {
+            return Ok(Pooling::Unknown);
+        };
+        // A backend that was lent out need not be waited for.
+        let is_kept = other != before && backend_pid(first, "").await? == Some(before);
+        second.simple_query("ROLLBACK").await?;
+        if !is_kept {
+            return Ok(Pooling::Shared);
+        }
+        fixed = before;
+    }
+    Ok(Pooling::Fixed(fixed))
+}
+
+/// The backend that answers; `None` when none does in time.
+async fn backend_pid(client: &Client, begin: &str) -> Result<Option<i32>, Error> {
+    let sql = format!("{begin}SELECT pg_catalog.pg_backend_pid() AS pid");
+    let Ok(answer) = timeout(PATIENCE, client.simple_query(&sql)).await else {
+        return Ok(None);
+    };
+    let messages = answer?;
+    Ok(messages.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get("pid")?.parse().ok(),
+        _ => None,
+    }))
+}

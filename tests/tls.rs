@@ -1,0 +1,367 @@
+//! Encrypted connections: pglock beside psql, with certificates of every kind at both ends.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::support::{Case, Place, Running, Server, Shutdown, Watchdog, compare};
+
+const MODES: [&str; 6] = [
+    "disable",
+    "allow",
+    "prefer",
+    "require",
+    "verify-ca",
+    "verify-full",
+];
+
+/// Connection strings, and for each what the server's certificate is for.
+const HOSTS: [&str; 6] = [
+    "host=localhost <named>",
+    "host=nowhere.invalid <named>",
+    "host=<address-of-numbered> <numbered>",
+    "host=db.example.test <numbered>",
+    "host=localhost <expired>",
+    "host=localhost <foreign>",
+];
+
+#[test]
+fn every_sslmode_without_a_root_file() {
+    compare_modes(&HOSTS[..2], Case::at);
+}
+
+#[test]
+fn every_sslmode_with_a_root_file_in_the_home_directory() {
+    compare_modes(&HOSTS, |case, host| {
+        case.at(host).file(".postgresql/root.crt", "<ca.crt>")
+    });
+}
+
+#[test]
+fn every_sslmode_with_sslrootcert() {
+    compare_modes(&HOSTS[4..], |case, host| {
+        case.at(host)
+            .file("other.crt", "<other.crt>")
+            .env("PGSSLROOTCERT", "<home>/other.crt")
+    });
+}
+
+#[track_caller]
+fn compare_modes(hosts: &[&'static str], lead: impl Fn(Case, &'static str) -> Case) {
+    let cases = hosts
+        .iter()
+        .flat_map(|host| MODES.map(|mode| lead(Case::new(mode).env("PGSSLMODE", mode), host)));
+    compare(place(), &cases.collect::<Vec<_>>());
+}
+
+#[test]
+fn what_verification_finds_out() {
+    let with_root = |conninfo| {
+        Case::new(conninfo)
+            .at(conninfo)
+            .file(".postgresql/root.crt", "<ca.crt>")
+    };
+    compare(
+        place(),
+        &[
+            with_root("host=localhost <named> sslmode=verify-full")
+                .reaches("<port-named> postgres keeper tcp tls"),
+            with_root("host=nowhere.invalid <named> sslmode=verify-ca")
+                .reaches("<port-named> postgres keeper tcp tls"),
+            with_root("host=nowhere.invalid <named> sslmode=verify-full").refused("cannot connect"),
+            with_root("<named> sslmode=verify-full").refused("cannot connect"),
+            with_root("host=<address-of-numbered> <numbered> sslmode=verify-full")
+                .reaches("<port-numbered> postgres keeper tcp tls"),
+            with_root("host=db.example.test <numbered> sslmode=verify-full")
+                .reaches("<port-numbered> postgres keeper tcp tls"),
+            with_root("host=a.db.example.test <numbered> sslmode=verify-full")
+                .refused("cannot connect"),
+            with_root("host=localhost <expired> sslmode=verify-ca").refused("certificate"),
+            with_root("host=localhost <expired> sslmode=require").refused("certificate"),
+            with_root("host=localhost <expired> sslmode=prefer")
+                .reaches("<port-expired> postgres keeper tcp"),
+            with_root("host=localhost <foreign> sslmode=verify-ca").refused("certificate"),
+            with_root("host=localhost <foreign> sslmode=require sslrootcert=<home>/missing")
+                .reaches("<port-foreign> postgres keeper tcp tls"),
+            with_root("host=localhost <foreign> sslmode=verify-ca sslrootcert=<home>/missing")
+                .refused("missing"),
+            Case::new("the certificate's common name where it has no other")
+                .at("host=localhost <foreign> sslmode=verify-full sslrootcert=<home>/other.crt")
+                .file("other.crt", "<other.crt>")
+                .reaches("<port-foreign> postgres keeper tcp tls"),
+            Case::new("several roots in a file")
+                .at("host=localhost <foreign> sslmode=verify-full sslrootcert=<home>/both.crt")
+                .file("both.crt", "<ca.crt><other.crt>")
+                .reaches("<port-foreign> postgres keeper tcp tls"),
+            Case::new("a root file with nothing in it")
+                .at("host=localhost <named> sslmode=require sslrootcert=<home>/none.crt")
+                .file("none.crt", "no certificate\n")
+                .refused("none.crt"),
+            Case::new("sslrootcert=system")
+                .at("host=localhost <named> sslrootcert=system")
+                .without_peer()
+                .refused("certificate"),
+            Case::new("sslnegotiation=direct of a server that is too old")
+                .at("host=localhost <named> sslmode=require sslnegotiation=direct")
+                .without_peer()
+                .refused("cannot connect"),
+        ],
+    );
+}
+
+#[test]
+fn what_the_server_insists_on() {
+    let case = |conninfo| Case::new(conninfo).at(conninfo);
+    compare(
+        place(),
+        &[
+            case("host=localhost <named> user=shielded sslmode=disable").refused("pg_hba.conf"),
+            case("host=localhost <named> user=shielded sslmode=allow").reaches("<port-named> postgres shielded tcp tls"),
+            case("host=localhost <named> user=shielded sslmode=prefer").reaches("<port-named> postgres shielded tcp tls"),
+            case("host=localhost <named> user=shielded sslmode=require").reaches("<port-named> postgres shielded tcp tls"),
+            case("host=localhost <named> user=bare sslmode=disable").reaches("<port-named> postgres bare tcp"),
+            case("host=localhost <named> user=bare sslmode=allow").reaches("<port-named> postgres bare tcp"),
+            case("host=localhost <named> user=bare sslmode=prefer").reaches("<port-named> postgres bare tcp"),
+            case("host=localhost <named> user=bare sslmode=require").refused("pg_hba.conf"),
+            case("host=localhost <named> user=nobody sslmode=allow").refused("pg_hba.conf"),
+            case("host=localhost <named> user=nobody sslmode=prefer").refused("pg_hba.conf"),
+            case("host=localhost <named> user=keeper sslmode=allow").reaches("<port-named> postgres keeper tcp"),
+            case("host=localhost <named> user=sealed password='s3cret s' sslmode=require").reaches("<port-named> postgres sealed tcp tls"),
+            case("host=localhost <named> user=sealed password='s3cret s' channel_binding=require").reaches("<port-named> postgres sealed tcp tls"),
+            case("host=localhost <named> user=sealed password='s3cret s' channel_binding=disable").reaches("<port-named> postgres sealed tcp tls"),
+            case("host=localhost <named> user=sealed password='s3cret s' channel_binding=require sslmode=disable").refused("channel binding"),
+            case("host=localhost <named> user=sealed password=s3cret channel_binding=require").refused("authentication failed"),
+            case("host=localhost <named> user=keeper channel_binding=require").refused("channel binding"),
+            case("host=localhost <named> ssl_max_protocol_version=TLSv1.2 sslmode=require").reaches("<port-named> postgres keeper tcp tls"),
+            case("host=localhost <named> ssl_min_protocol_version=TLSv1.3 sslmode=require").reaches("<port-named> postgres keeper tcp tls"),
+            case("host=localhost <named> ssl_min_protocol_version='' sslmode=require"),
+            case("host=localhost <named> sslsni=0 sslmode=require").reaches("<port-named> postgres keeper tcp tls"),
+            case("postgresql://keeper@localhost:<port-named>/postgres?hostaddr=<address-of-named>&ssl=true").reaches("<port-named> postgres keeper tcp tls"),
+        ],
+    );
+}
+
+#[test]
+fn client_certificates() {
+    const AS_CLIENT: &str = "<port-named> postgres client tcp tls /CN=client";
+    let with_key = |name, key| {
+        Case::new(name)
+            .at("host=localhost <named> user=client")
+            .file(".postgresql/postgresql.crt", "<client.crt>")
+            .file(".postgresql/postgresql.key", key)
+    };
+    let given = |conninfo| {
+        Case::new(conninfo)
+            .at(conninfo)
+            .file("c.crt", "<client.crt>")
+            .file("c.key", "<client.key>")
+            .file("encrypted.key", "<encrypted.key>")
+            .file_with_mode("open.key", 0o644, "<client.key>")
+    };
+    compare(
+        place(),
+        &[
+            with_key("PKCS #8", "<client.key>").reaches(AS_CLIENT),
+            with_key("PKCS #1", "<pkcs1.key>").reaches(AS_CLIENT),
+            with_key("another's key", "<other.key>").refused("cannot connect"),
+            with_key("no key", "s3cret").refused("postgresql.key"),
+            with_key("encrypted, without sslpassword", "<encrypted.key>").without_peer().refused("postgresql.key"),
+            Case::new("a certificate where none is needed")
+                .at("host=localhost <named>")
+                .file(".postgresql/postgresql.crt", "<client.crt>")
+                .file(".postgresql/postgresql.key", "<client.key>")
+                .reaches("<port-named> postgres keeper tcp tls /CN=client"),
+            Case::new("none, of a server that wants one").at("host=localhost <named> user=client sslmode=require").refused("certificate"),
+            Case::new("a certificate without its key")
+                .at("host=localhost <named> user=client sslmode=require")
+                .file(".postgresql/postgresql.crt", "<client.crt>")
+                .refused("postgresql.key"),
+            Case::new("a key without its certificate")
+                .at("host=localhost <named> sslmode=require")
+                .file(".postgresql/postgresql.key", "<client.key>")
+                .reaches("<port-named> postgres keeper tcp tls"),
+            Case::new("one from an unknown authority")
+                .at("host=localhost <named> sslmode=require")
+                .file(".postgresql/postgresql.crt", "<stranger.crt>")
+                .file(".postgresql/postgresql.key", "<stranger.key>")
+                .refused("cannot connect"),
+            given("host=localhost <named> user=client sslcert=<home>/c.crt sslkey=<home>/c.key").reaches(AS_CLIENT),
+            given("host=localhost <named> user=client sslcert=<home>/c.crt sslkey=<home>/encrypted.key sslpassword=s3cret-key").reaches(AS_CLIENT),
+            given("host=localhost <named> user=client sslcert=<home>/c.crt sslkey=<home>/encrypted.key sslpassword=s3cret").refused("encrypted.key"),
+            given("host=localhost <named> user=client sslmode=require sslcert=<home>/c.crt sslkey=<home>/open.key").refused("group or world access"),
+            given("host=localhost <named> sslmode=prefer sslcert=<home>/c.crt sslkey=<home>/open.key").reaches("<port-named> postgres keeper tcp"),
+            given("host=localhost <named> sslmode=require sslcert=<home>/c.crt sslkey=<home>/missing.key").refused("missing.key"),
+            given("host=localhost <named> sslmode=require sslcert=<home>/missing.crt sslkey=<home>/c.key").reaches("<port-named> postgres keeper tcp tls"),
+            given("host=localhost <named> user=client sslcert=<home>/c.crt sslkey=<home>/pkcs1.key sslpassword=s3cret-key")
+                .file("pkcs1.key", "<encrypted-pkcs1.key>")
+                .reaches(AS_CLIENT),
+            Case::new("in variables")
+                .at("host=localhost <named> user=client")
+                .file("c.crt", "<client.crt>")
+                .file("c.key", "<client.key>")
+                .env("PGSSLCERT", "<home>/c.crt")
+                .env("PGSSLKEY", "<home>/c.key")
+                .reaches(AS_CLIENT),
+        ],
+    );
+}
+
+/// Four servers with TLS, which differ in their certificates.
+fn place() -> &'static Place {
+    static PLACE: OnceLock<Place> = OnceLock::new();
+    static SERVERS: OnceLock<[Server; 4]> = OnceLock::new();
+    PLACE.get_or_init(|| {
+        let authorities = Authorities::found();
+        let servers = SERVERS.get_or_init(|| {
+            let servers = [(); 4].map(|()| Server::start());
+            let address = format!("IP:{},DNS:*.example.test", servers[1].host());
+            let certificates = [
+                ("named", "ca", "server", "DNS:localhost", 2),
+                ("numbered", "ca", "server", &address, 2),
+                ("expired", "ca", "server", "DNS:localhost", -1),
+                ("foreign", "other", "localhost", "", 2),
+            ];
+            for (server, (name, authority, subject, names, days)) in
+                servers.iter().zip(certificates)
+            {
+                authorities.certify(authority, name, subject, names, days);
+                authorities.equip(server, name);
+            }
+            servers
+        });
+        authorities.certify("ca", "client", "client", "", 2);
+        authorities.certify("other", "stranger", "client", "", 2);
+        authorities.convert_key("rsa -traditional", "client", "pkcs1");
+        authorities.convert_key(
+            "pkcs8 -topk8 -passout pass:s3cret-key",
+            "client",
+            "encrypted",
+        );
+        authorities.convert_key(
+            "rsa -aes256 -traditional -passout pass:s3cret-key",
+            "client",
+            "encrypted-pkcs1",
+        );
+        let mut words: Vec<(&'static str, String)> = [
+            ("<ca.crt>", "ca.crt"),
+            ("<other.crt>", "other.crt"),
+            ("<other.key>", "other.key"),
+            ("<client.crt>", "client.crt"),
+            ("<client.key>", "client.key"),
+            ("<stranger.crt>", "stranger.crt"),
+            ("<stranger.key>", "stranger.key"),
+            ("<pkcs1.key>", "pkcs1.key"),
+            ("<encrypted.key>", "encrypted.key"),
+            ("<encrypted-pkcs1.key>", "encrypted-pkcs1.key"),
+        ]
+        .map(|(word, file)| (word, fs::read_to_string(authorities.file(file)).unwrap()))
+        .into();
+        let addresses = [
+            ("<named>", "<address-of-named>", "<port-named>"),
+            ("<numbered>", "<address-of-numbered>", "<port-numbered>"),
+            ("<expired>", "<address-of-expired>", "<port-expired>"),
+            ("<foreign>", "<address-of-foreign>", "<port-foreign>"),
+        ];
+        for (server, (place, address, port)) in servers.iter().zip(addresses) {
+            let (host, number) = (server.host(), server.port());
+            words.push((
+                place,
+                format!("hostaddr={host} port={number} user=keeper dbname=postgres"),
+            ));
+            words.push((address, host.to_owned()));
+            words.push((port, number.to_string()));
+        }
+        Place {
+            servers: servers.iter().collect(),
+            words,
+        }
+    })
+}
+
+/// Two certification authorities, `ca` and `other`, and a directory for what they sign.
+struct Authorities {
+    scratch: Watchdog,
+}
+
+impl Authorities {
+    fn found() -> Self {
+        let authorities = Self {
+            scratch: Watchdog::start(),
+        };
+        for name in ["ca", "other"] {
+            let request = format!(
+                "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={name} -keyout {name}.key -out {name}.crt"
+            );
+            authorities.openssl(&request);
+        }
+        authorities
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.scratch.directory().join(name)
+    }
+
+    fn openssl(&self, words: &str) {
+        let mut openssl = Command::new("openssl");
+        openssl
+            .args(words.split(' '))
+            .current_dir(self.scratch.directory());
+        Running::start(&mut openssl).wait().assert_code(0);
+    }
+
+    /// Makes `name`.key and `name`.crt, for these alternative names if there are any.
+    fn certify(&self, authority: &str, name: &str, subject: &str, names: &str, days: i32) {
+        let alternative = if names.is_empty() {
+            String::new()
+        } else {
+            format!(" -addext subjectAltName={names}")
+        };
+        self.openssl(&format!("req -newkey rsa:2048 -nodes -subj /CN={subject}{alternative} -keyout {name}.key -out {name}.csr"));
+        self.openssl(&format!(
+            "x509 -req -in {name}.csr -CA {authority}.crt -CAkey {authority}.key -CAcreateserial -days {days} -copy_extensions copy -out {name}.crt"
+        ));
+    }
+
+    /// Writes the key of `from` to `to`.key in another form.
+    fn convert_key(&self, how: &str, from: &str, to: &str) {
+        self.openssl(&format!("{how} -in {from}.key -out {to}.key"));
+    }
+
+    /// Gives the server this certificate, and a role for each way to be let in.
+    fn equip(&self, server: &Server, certificate: &str) {
+        const RULES: &str = "\
+            local all all trust\n\
+            host all keeper all trust\n\
+            hostssl all shielded all trust\n\
+            hostnossl all bare all trust\n\
+            hostssl all client all cert\n\
+            host all sealed all scram-sha-256\n";
+        for role in ["keeper", "shielded", "bare", "client", "sealed", "nobody"] {
+            server.execute(&format!("CREATE ROLE {role} LOGIN PASSWORD 's3cret s'"));
+        }
+        for setting in ["ssl = on", "ssl_ca_file = 'ca.crt'"] {
+            server.execute(&format!("ALTER SYSTEM SET {setting}"));
+        }
+        let data = server.data_dir();
+        for (from, to) in [
+            ("ca.crt", "ca.crt"),
+            (&format!("{certificate}.crt"), "server.crt"),
+            (&format!("{certificate}.key"), "server.key"),
+        ] {
+            fs::copy(self.file(from), data.join(to)).unwrap();
+            give_to_owner_of(&data, &data.join(to));
+        }
+        fs::write(data.join("pg_hba.conf"), RULES).unwrap();
+        server.stop(Shutdown::Fast);
+        server.start_again();
+    }
+}
+
+/// The server reads its key only if that is its own and nobody else's to read.
+fn give_to_owner_of(directory: &Path, file: &Path) {
+    let owner = fs::metadata(directory).unwrap();
+    fs::set_permissions(file, Permissions::from_mode(0o600)).unwrap();
+    chown(file, Some(owner.uid()), Some(owner.gid())).unwrap();
+}
