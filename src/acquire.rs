@@ -26,6 +26,9 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 /// The same for the try at the end of the patience.
 const LAST_ANSWER_DEADLINE: Duration = Duration::from_secs(1);
 
+/// How long it may take to find out how a pooler pools: some statements, each of which may have to wait for a
+/// backend.
+const POOLER_DEADLINE: Duration = Duration::from_secs(30);
 /// How long a signal may be kept waiting for the answer to a try; answers take a millisecond.
 const PARTING_DEADLINE: Duration = Duration::from_millis(500);
 
@@ -78,7 +81,11 @@ pub async fn acquire(
             }
             ControlFlow::Continue(Attempt::Elsewhere(mut pooled)) => {
                 report.detail(|| "a pooler stands between: looking at how it pools".to_owned());
-                pooled.accept_pooler(settings, "pglock check").await?;
+                tokio::select! {
+                    biased;
+                    signal = signals.next_ending() => return Ok(Acquired::Interrupted(signal?)),
+                    accepted = patience.accept_pooler(&mut pooled, settings) => accepted?,
+                }
                 session = pooled;
                 continue;
             }
@@ -134,6 +141,15 @@ impl Patience {
         opened.unwrap_or_else(|_| {
             Err(Fault::CannotConnect.error("cannot connect: the time given by --timeout is over"))
         })
+    }
+
+    async fn accept_pooler(self, session: &mut Session, settings: &Settings) -> anyhow::Result<()> {
+        let limit = match self {
+            Self::None | Self::Unlimited => POOLER_DEADLINE,
+            Self::Until(deadline) => left_until(deadline).max(LAST_ANSWER_DEADLINE),
+        };
+        let accepted = timeout(limit, session.accept_pooler(settings, "pglock check")).await;
+        accepted.unwrap_or_else(|_| Err(Fault::CannotConnect.error("the pooler does not answer")))
     }
 
     async fn try_unless_interrupted(

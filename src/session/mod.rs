@@ -32,6 +32,8 @@ pub struct Session {
     /// The only backend that statements may take effect on: what the server announced, unless a pooler stands
     /// between that was seen to keep to another.
     backend_pid: i32,
+    /// A pooler was seen to keep to that backend.
+    is_pooled: bool,
 }
 
 /// What the server told of itself when the session was opened.
@@ -94,6 +96,7 @@ impl Session {
             link,
             server,
             backend_pid,
+            is_pooled: false,
         })
     }
 
@@ -196,13 +199,18 @@ impl Session {
 
     /// Makes sure that a pooler keeps to one backend, and expects that one from now on.
     ///
-    /// Errors: [`Fault::Unfit`] when it does not, with the ways out.
+    /// Errors: [`Fault::Unfit`] when it does not, or no longer does, with the ways out.
     pub async fn accept_pooler(
         &mut self,
         settings: &Settings,
         application_name: &str,
     ) -> anyhow::Result<()> {
-        match pooler::examine(self, settings, application_name).await? {
+        let pooling = if self.is_pooled {
+            Pooling::Shared
+        } else {
+            pooler::examine(self, settings, application_name).await?
+        };
+        match pooling {
             Pooling::Shared => Err(Fault::Unfit.error(format!(
                 "a pooler gives the statements of this session to different backends, so that it cannot hold a lock: {}",
                 connection::way_around_pooler(settings)
@@ -213,6 +221,7 @@ impl Session {
             ))),
             Pooling::Fixed(backend_pid) => {
                 self.backend_pid = backend_pid;
+                self.is_pooled = true;
                 Ok(())
             }
         }
