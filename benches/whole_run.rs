@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const LIMIT: f64 = 1.5;
 
 /// How often `--check` measures before it believes a ratio over the limit: a busy machine slows both programs, but not evenly.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 5;
 
 /// Runs before the first one that counts, of each program: page cache, the server's caches, the processor's clock.
 const WARM_UP: usize = 20;
