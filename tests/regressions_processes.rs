@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::support::{
@@ -162,4 +162,33 @@ fn a_separator_after_a_name_that_looks_like_an_option_was_taken_for_the_command(
 
 fn without_terminal() -> Pglock {
     Pglock::new(Server::shared()).through(&["setsid"])
+}
+
+#[test]
+fn an_orphan_of_an_older_child_was_stopped_as_if_it_were_the_commands() {
+    // The shell leaves a child behind when it becomes pglock; that child leaves an orphan once the command runs.
+    let script = "exec 3<&0; (read -r go <&3; sleep 600 >/dev/null 2>&1 3<&- & echo orphan $!) & exec \"$0\" \"$@\" 3<&-";
+    let mut running = Pglock::new(Server::shared())
+        .through(&["setsid", "sh", "-c", script])
+        .args(["run", "--grace", "300ms", "older", "sh", "-c"])
+        .arg("echo ready; exec sleep 600")
+        .spawn();
+    running.wait_line("ready");
+    running.write(b"go\n");
+    let orphan = |said: &str| {
+        said.lines()
+            .find_map(|line| line.strip_prefix("orphan ")?.parse().ok())
+    };
+    running.wait_output("the orphan", |running| {
+        orphan(&running.stdout_so_far()).is_some()
+    });
+    let orphan = Pid::from_raw(orphan(&running.stdout_so_far()).unwrap());
+    terminate_holder(Server::shared(), "older");
+    let finished = running.wait();
+    let state = process_state(orphan);
+    let _ = kill(orphan, Signal::SIGKILL);
+    finished
+        .assert_code(123)
+        .assert_one_message()
+        .assert(state.is_some_and(|state| state != 'Z'), "the orphan alive");
 }

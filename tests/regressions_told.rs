@@ -260,3 +260,44 @@ fn pglock(database: &str) -> Pglock {
 fn client(database: &str) -> Client {
     Server::shared().client_as(database, "postgres")
 }
+
+/// Fewer digits than a time has (PostgreSQL documentation, 20.11.2).
+#[test]
+fn the_beginning_of_a_wait_moved_where_a_role_wants_few_digits() {
+    let server = Server::shared();
+    let (database, role) = (server.database(), server.role(""));
+    server.execute(&format!("ALTER ROLE {role} SET extra_float_digits = -15"));
+    let there = || Pglock::new(server).env("PGDATABASE", &database);
+    let holder = there().hold("few-digits");
+    let waiter = there()
+        .env("PGUSER", &role)
+        .args(["run", "few-digits", "true"])
+        .spawn();
+    let mut client = server.client();
+    let mut last_try = || {
+        let sql = "SELECT query_start::text FROM pg_stat_activity WHERE application_name LIKE 'pglock? few-digits %' AND query LIKE '%waiting=%'";
+        client
+            .query(sql, &[])
+            .unwrap()
+            .first()
+            .map(|row| row.get::<_, String>(0))
+    };
+    let since = || {
+        let listed = there().args(["list", "--json"]).run();
+        let rows: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+        let waiting = rows
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row["state"] == "waiting");
+        waiting.unwrap()["since"].clone()
+    };
+    let first_try = until("a try that tells when the wait began", &mut last_try);
+    let first = since();
+    until("another try", || {
+        last_try().filter(|try_| *try_ != first_try)
+    });
+    assert_eq!(since(), first);
+    holder.let_go().assert_code(0);
+    waiter.wait().assert_code(0).assert_stderr("");
+}

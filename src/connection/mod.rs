@@ -3,6 +3,7 @@
 mod announced;
 mod conninfo;
 mod home;
+mod hosts;
 mod keywords;
 mod negotiation;
 mod password_file;
@@ -22,8 +23,9 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Connection};
 
 pub use self::announced::backend_pid;
+use self::hosts::{Address, Host};
 pub use self::settings::Settings;
-use self::settings::{Address, Host, TargetSession};
+use self::settings::TargetSession;
 use self::socket::Socket;
 pub use self::ways_around::way_around_pooler;
 use crate::exit::Fault;

@@ -6,7 +6,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_postgres::config::{SslMode, SslNegotiation};
 use tokio_postgres::{Client, Config};
 
-use super::settings::{Address, Host, Settings};
+use super::hosts::{Address, Host};
+use super::settings::Settings;
 use super::socket::Socket;
 use super::tls::LazyTls;
 use super::tls_settings::TlsMode;

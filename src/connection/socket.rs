@@ -12,7 +12,8 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::settings::{Address, Host, TcpSettings};
+use super::hosts::{Address, Host};
+use super::settings::TcpSettings;
 
 /// A connected socket to a server.
 #[derive(Debug)]

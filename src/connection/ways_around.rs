@@ -1,6 +1,7 @@
 //! How to get past a transaction pooler, as those who run one say.
 
-use super::settings::{Address, Host, Settings};
+use super::hosts::{Address, Host};
+use super::settings::Settings;
 
 /// What to do instead of connecting to this pooler.
 pub fn way_around_pooler(settings: &Settings) -> &'static str {
