@@ -258,7 +258,7 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__run)
-            opts="-w -n -N -E -s -c -q -v -d -h -p -U -? --timeout --nonblock --namespace --raw --conflict-exit-code --shared --command --grace --quiet --verbose --dbname --host --port --username --help"
+            opts="-w -n -N -E -s -c -q -v -d -h -p -U -? --timeout --nonblock --namespace --raw --conflict-exit-code --shared --command --scope --lease --grace --on-lost --quiet --verbose --dbname --host --port --username --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -296,8 +296,20 @@ _pglock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --scope)
+                    COMPREPLY=($(compgen -W "session transaction" -- "${cur}"))
+                    return 0
+                    ;;
+                --lease)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --grace)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --on-lost)
+                    COMPREPLY=($(compgen -W "stop warn" -- "${cur}"))
                     return 0
                     ;;
                 --dbname)
@@ -340,7 +352,7 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__try)
-            opts="-N -E -s -c -q -v -d -h -p -U -? --namespace --raw --conflict-exit-code --shared --command --grace --quiet --verbose --dbname --host --port --username --help"
+            opts="-N -E -s -c -q -v -d -h -p -U -? --namespace --raw --conflict-exit-code --shared --command --scope --lease --grace --on-lost --quiet --verbose --dbname --host --port --username --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -370,8 +382,20 @@ _pglock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --scope)
+                    COMPREPLY=($(compgen -W "session transaction" -- "${cur}"))
+                    return 0
+                    ;;
+                --lease)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --grace)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --on-lost)
+                    COMPREPLY=($(compgen -W "stop warn" -- "${cur}"))
                     return 0
                     ;;
                 --dbname)

@@ -39,7 +39,12 @@ complete -c pglock -n "__fish_pglock_using_subcommand run" -s w -l timeout -d 'W
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s E -l conflict-exit-code -d 'Exit with N (0-255) instead of 75 when the lock was not obtained' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s c -l command -d 'Run STRING with /bin/sh -c' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -l scope -d 'What of the server\'s holds the lock: the session, or one open transaction' -r -f -a "session\t'The session, across all its transactions'
+transaction\t'One transaction, for poolers that share out sessions'"
+complete -c pglock -n "__fish_pglock_using_subcommand run" -l lease -d 'How long the server may go without hearing of this host before it frees the lock [default: 30s]' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l grace -d 'Time between TERM and KILL when pglock itself stops the command [default: 10s]' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -l on-lost -d 'What to do with COMMAND when the lock is lost while it runs' -r -f -a "stop\t'TERM to everything of it, KILL after the grace'
+warn\t'Say so, and let it finish'"
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s p -l port -d 'Server port' -r
@@ -53,7 +58,12 @@ complete -c pglock -n "__fish_pglock_using_subcommand run" -s ? -l help -d 'Prin
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s E -l conflict-exit-code -d 'Exit with N (0-255) instead of 75 when the lock was not obtained' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s c -l command -d 'Run STRING with /bin/sh -c' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -l scope -d 'What of the server\'s holds the lock: the session, or one open transaction' -r -f -a "session\t'The session, across all its transactions'
+transaction\t'One transaction, for poolers that share out sessions'"
+complete -c pglock -n "__fish_pglock_using_subcommand try" -l lease -d 'How long the server may go without hearing of this host before it frees the lock [default: 30s]' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l grace -d 'Time between TERM and KILL when pglock itself stops the command [default: 10s]' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -l on-lost -d 'What to do with COMMAND when the lock is lost while it runs' -r -f -a "stop\t'TERM to everything of it, KILL after the grace'
+warn\t'Say so, and let it finish'"
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s p -l port -d 'Server port' -r

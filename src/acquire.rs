@@ -11,7 +11,7 @@ use crate::connection::Settings;
 use crate::exit::Fault;
 use crate::identity::Stage;
 use crate::report::Reporter;
-use crate::session::{Attempt, HeldLock, Request, Session, Wait};
+use crate::session::{self, Attempt, HeldLock, Request, Scope, Session, Wait};
 use crate::signals::Signals;
 
 /// The pause between two tries: short at first for short jobs, then one statement a second for each waiter.
@@ -29,6 +29,8 @@ const LAST_ANSWER_DEADLINE: Duration = Duration::from_secs(1);
 /// How long it may take to find out how a pooler pools: some statements, each of which may have to wait for a
 /// backend.
 const POOLER_DEADLINE: Duration = Duration::from_secs(30);
+/// What a session is called that looks at a pooler.
+const LOOKING: &str = "pglock check";
 /// How long a signal may be kept waiting for the answer to a try; answers take a millisecond.
 const PARTING_DEADLINE: Duration = Duration::from_millis(500);
 
@@ -68,7 +70,7 @@ pub async fn acquire(
             settings.database, settings.user
         )
     });
-    let mut wait = patience.first_wait();
+    let mut wait = patience.first_wait(request.scope);
     let mut pause = FIRST_PAUSE;
     loop {
         let (busy, next) = match patience
@@ -88,6 +90,12 @@ pub async fn acquire(
                 }
                 session = pooled;
                 continue;
+            }
+            ControlFlow::Continue(Attempt::NoTransaction(said)) => {
+                let explained = session::explain_refusal(settings, LOOKING, &said);
+                return Err(timeout(POOLER_DEADLINE, explained)
+                    .await
+                    .unwrap_or_else(|_| Fault::CannotConnect.error(said.clone())));
             }
             ControlFlow::Continue(Attempt::Busy { session, next }) => (session, next),
             ControlFlow::Break(signal) => return Ok(Acquired::Interrupted(signal)),
@@ -119,15 +127,15 @@ async fn part(attempt: impl Future<Output = anyhow::Result<Attempt>>) {
     match attempt.await {
         Ok(Attempt::Held(held)) => drop(held.release().await),
         Ok(Attempt::Busy { session, .. } | Attempt::Elsewhere(session)) => session.close().await,
-        Err(_) => {}
+        Ok(Attempt::NoTransaction(_)) | Err(_) => {}
     }
 }
 
 impl Patience {
-    fn first_wait(self) -> Wait {
-        match self {
-            Self::None => Wait::Never,
-            Self::Until(_) | Self::Unlimited => Wait::NotYet,
+    fn first_wait(self, scope: Scope) -> Wait {
+        match (self, scope) {
+            (Self::None, _) | (_, Scope::Transaction) => Wait::Unannounced,
+            (Self::Until(_) | Self::Unlimited, Scope::Session) => Wait::NotYet,
         }
     }
 
@@ -148,7 +156,7 @@ impl Patience {
             Self::None | Self::Unlimited => POOLER_DEADLINE,
             Self::Until(deadline) => left_until(deadline).max(LAST_ANSWER_DEADLINE),
         };
-        let accepted = timeout(limit, session.accept_pooler(settings, "pglock check")).await;
+        let accepted = timeout(limit, session.accept_pooler(settings, LOOKING)).await;
         accepted.unwrap_or_else(|_| Err(Fault::CannotConnect.error("the pooler does not answer")))
     }
 

@@ -161,11 +161,35 @@ pub struct JobArgs {
     #[arg(short = 'c', long = "command", id = "shell", value_name = "STRING")]
     pub shell: Option<OsString>,
 
+    /// What of the server's holds the lock: the session, or one open transaction
+    ///
+    /// `transaction` works through a pooler in transaction mode, which keeps a backend for a transaction and for
+    /// no longer. The transaction stays open for as long as COMMAND runs; it is READ COMMITTED, holds no
+    /// snapshot, and holds back no vacuum. A pooler's own limits (PgBouncer: idle_transaction_timeout,
+    /// transaction_timeout, query_timeout) still end it. Waiting is not shown by `list`.
+    #[arg(long, value_name = "SCOPE", value_enum, default_value_t = Scope::Session)]
+    pub scope: Scope,
+
+    /// How long the server may go without hearing of this host before it frees the lock [default: 30s]
+    ///
+    /// At least 3s, at most 24h. A heartbeat every sixth of it (at most 15s) proves that the lock is still
+    /// held; one that is not answered for another sixth counts as a lost lock, and COMMAND is stopped, dead
+    /// before the server gives the lock away.
+    #[arg(long, value_name = "DURATION")]
+    pub lease: Option<String>,
+
     /// Time between TERM and KILL when pglock itself stops the command [default: 10s]
     ///
-    /// It does so when the lock is lost while the command runs.
+    /// It does so when the lock is lost while the command runs. At most half of the lease; with a lease of less
+    /// than 30s the default is a third of it.
     #[arg(long, value_name = "DURATION")]
     pub grace: Option<String>,
+
+    /// What to do with COMMAND when the lock is lost while it runs
+    ///
+    /// Either way the exit status is 123, and the cause is said.
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnLost::Stop)]
+    pub on_lost: OnLost,
 
     /// No message when the lock was not obtained
     #[arg(short, long)]
@@ -184,6 +208,24 @@ pub struct JobArgs {
     /// Everything from the first word of COMMAND on belongs to COMMAND, with or without --.
     #[arg(id = "command", value_name = "COMMAND", trailing_var_arg = true)]
     pub command: Vec<OsString>,
+}
+
+/// What of the server's owns the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Scope {
+    /// The session, across all its transactions
+    Session,
+    /// One transaction, for poolers that share out sessions
+    Transaction,
+}
+
+/// What a lost lock means for the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnLost {
+    /// TERM to everything of it, KILL after the grace
+    Stop,
+    /// Say so, and let it finish
+    Warn,
 }
 
 /// What to list and how.

@@ -19,8 +19,8 @@ pub enum Outcome {
     StillHeld(Vec<String>),
     /// The server refused to terminate a holder; a line for each that is left.
     Denied(Vec<String>),
-    /// The lock was lost while the command ran.
-    Lost(String),
+    /// The lock was lost while the command ran; `None` when that was said at once.
+    Lost(Option<String>),
 }
 
 /// How the command itself ended.
@@ -52,8 +52,7 @@ impl Outcome {
     /// The lines for standard error; most ends have nothing to say.
     pub fn messages(&self) -> &[String] {
         match self {
-            Self::NotObtained { message, .. } => message.as_slice(),
-            Self::Lost(message) => std::slice::from_ref(message),
+            Self::NotObtained { message, .. } | Self::Lost(message) => message.as_slice(),
             Self::StillHeld(messages) | Self::Denied(messages) => messages,
             Self::Done | Self::NothingHeld | Self::Command(_) | Self::Interrupted { .. } => &[],
         }

@@ -51,8 +51,16 @@ pub struct Told {
     pub host: Option<String>,
     pub wrapper_pid: Option<u32>,
     pub command: Option<String>,
-    /// When the wait began, in microseconds since 1970 on the server's clock.
-    pub waiting_since: Option<i64>,
+    pub since: Option<Since>,
+}
+
+/// When a session got to where it is, in microseconds since 1970 on the server's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Since {
+    /// The wait began.
+    Waiting(i64),
+    /// The lock was taken.
+    Held(i64),
 }
 
 /// The server cuts off what is longer (NAMEDATALEN - 1).
@@ -88,10 +96,10 @@ impl Identity {
         format!("pglock{mark} {label} ({host}:{pid})")
     }
 
-    /// The comment that goes in front of a statement; `waiting_since` as in [`Told`].
+    /// The comment that goes in front of a statement.
     ///
     /// ASCII only where the database's encoding may not hold every character.
-    pub fn comment(&self, waiting_since: Option<i64>, server_is_utf8: bool) -> String {
+    pub fn comment(&self, since: Option<Since>, server_is_utf8: bool) -> String {
         let encode = |text: &str| {
             if server_is_utf8 {
                 encode_ascii_only_where_needed(text)
@@ -103,7 +111,10 @@ impl Identity {
             ("host", encode(&self.host)),
             ("pid", self.wrapper_pid.to_string()),
         ];
-        fields.extend(waiting_since.map(|since| ("waiting", since.to_string())));
+        fields.extend(since.map(|since| match since {
+            Since::Waiting(since) => ("waiting", since.to_string()),
+            Since::Held(since) => ("held", since.to_string()),
+        }));
         match &self.lock.name {
             None => fields.push(("key", self.lock.key.to_string())),
             Some(LockName { namespace, name }) => {
@@ -200,7 +211,7 @@ impl Told {
             host: Some(decoded(host)).filter(|host| !host.is_empty()),
             wrapper_pid: Some(pid.parse().ok()?),
             command: None,
-            waiting_since: None,
+            since: None,
         })
     }
 
@@ -213,7 +224,8 @@ impl Told {
         for (field, value) in comment_fields(fields) {
             match field {
                 "host" => self.host = Some(value),
-                "waiting" => self.waiting_since = value.parse().ok(),
+                "waiting" => self.since = value.parse().ok().map(Since::Waiting),
+                "held" => self.since = value.parse().ok().map(Since::Held),
                 "namespace" => namespace = Some(value),
                 "name" => name = Some(value),
                 "command" => self.command = Some(value),
@@ -292,7 +304,7 @@ mod tests {
         ] {
             let said = identity(namespace, name);
             for utf8 in [true, false] {
-                let query = said.comment(Some(7), utf8) + "SELECT 1";
+                let query = said.comment(Some(Since::Waiting(7)), utf8) + "SELECT 1";
                 assert_eq!(query.matches("/*").count(), 1, "{query}");
                 assert_eq!(query.matches("*/").count(), 1, "{query}");
                 assert!(utf8 || query.is_ascii());
@@ -311,7 +323,7 @@ mod tests {
                 );
                 assert_eq!(told.host.as_deref(), Some("web-1.example"));
                 assert_eq!(told.command.as_deref(), Some(said.command.as_str()));
-                assert_eq!(told.waiting_since, Some(7));
+                assert_eq!(told.since, Some(Since::Waiting(7)));
                 assert_eq!(told.stage, Stage::Waiting(Mode::Shared));
             }
         }

@@ -12,6 +12,7 @@ mod exit;
 mod identity;
 mod inventory;
 mod key;
+mod lease;
 mod naming;
 mod output;
 mod report;

@@ -1,6 +1,7 @@
 //! One loop over the command, the session, signals and the grace; what to do is decided by a pure function
 //! of the events.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -21,20 +22,38 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 pub enum End {
     /// The command ended by itself; the lock is still held.
     Ended(CommandEnd),
-    /// The session ended first, for this cause; everything of the command is dead.
+    /// The lock was lost first, for this cause; everything of the command is dead.
     Lost { cause: String },
+    /// The lock was lost first; the command ended by itself, as [`OnLost::Warn`] has it.
+    Outlived,
 }
 
-/// Watches until the command has ended, or until everything of it is dead because the session ended first.
+/// What to do with the command when its lock is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnLost {
+    Stop,
+    Warn,
+}
+
+/// What a command's time under the lock is bound by.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Between TERM and KILL.
+    pub grace: Duration,
+    pub on_lost: OnLost,
+}
+
+/// Watches until the command has ended, or until everything of it is dead because the lock was lost first.
 pub async fn supervise(
     child: &mut Child,
     held: &mut HeldLock,
     signals: &mut Signals,
-    grace: Duration,
+    terms: Terms,
     report: &Reporter,
 ) -> anyhow::Result<End> {
-    let mut state = State::Running;
+    let mut state = State::Running(terms.on_lost);
     let mut grace_ends = None;
+    let mut lost = pin!(held.lost());
     loop {
         let event = tokio::select! {
             biased;
@@ -42,12 +61,12 @@ pub async fn supervise(
             caught = signals.next() => match caught? {
                 Caught { signal: Signal::SIGCHLD, .. } => Event::Reaped {
                     command: child.reap()?,
-                    family_left: state != State::Running && child.has_family(),
+                    family_left: state.is_stopping() && child.has_family(),
                 },
                 caught => Event::Signal(caught),
             },
-            cause = held.lost(), if state == State::Running => Event::SessionLost(cause),
-            () = sleep(LOOK_AGAIN), if state != State::Running => Event::Reaped {
+            cause = &mut lost, if state.is_held() => Event::Lost(cause),
+            () = sleep(LOOK_AGAIN), if state.is_stopping() => Event::Reaped {
                 command: None,
                 family_left: child.has_family(),
             },
@@ -58,10 +77,15 @@ pub async fn supervise(
                 report.detail(|| format!("passing {} on", caught.signal));
                 child.forward(caught);
             }
+            Action::Warn(cause) => {
+                report::line_unless_blocked(&format!(
+                    "the lock was lost: {cause}; the command goes on without it"
+                ));
+            }
             Action::Terminate => {
-                report.detail(|| "the session has ended: stopping the command".to_owned());
+                report.detail(|| "the lock was lost: stopping the command".to_owned());
                 complain(child.signal_all(Signal::SIGTERM));
-                grace_ends = Some(Instant::now() + grace);
+                grace_ends = Some(Instant::now() + terms.grace);
             }
             Action::Kill => {
                 let killed = child.signal_all(Signal::SIGKILL);
@@ -91,7 +115,7 @@ enum Event {
         command: Option<CommandEnd>,
         family_left: bool,
     },
-    SessionLost(String),
+    Lost(String),
     Signal(Caught),
     GraceOver,
 }
@@ -101,6 +125,8 @@ enum Event {
 enum Action {
     Nothing,
     Forward(Caught),
+    /// Say that the command goes on without its lock.
+    Warn(String),
     /// TERM to everything of the command; the grace begins.
     Terminate,
     /// KILL to everything of the command.
@@ -111,26 +137,44 @@ enum Action {
 /// Where the supervision stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
-    Running,
-    /// The session ended: TERM was sent and, once the grace is over, KILL.
-    Stopping {
-        cause: String,
-        killing: bool,
-    },
+    /// Under the lock, and what to do when it is lost.
+    Running(OnLost),
+    /// Without the lock, until it ends by itself.
+    Outliving,
+    /// The lock was lost: TERM was sent and, once the grace is over, KILL.
+    Stopping { cause: String, killing: bool },
 }
 
 impl State {
+    fn is_held(&self) -> bool {
+        matches!(self, Self::Running(_))
+    }
+
+    fn is_stopping(&self) -> bool {
+        matches!(self, Self::Stopping { .. })
+    }
+
     /// The whole of the decisions, without input or output.
     fn on_event(&mut self, event: Event) -> Action {
         match (&mut *self, event) {
             (_, Event::Signal(caught)) => Action::Forward(caught),
             (
-                Self::Running,
+                Self::Running(_),
                 Event::Reaped {
                     command: Some(end), ..
                 },
             ) => Action::Finish(End::Ended(end)),
-            (Self::Running, Event::SessionLost(cause)) => {
+            (
+                Self::Outliving,
+                Event::Reaped {
+                    command: Some(_), ..
+                },
+            ) => Action::Finish(End::Outlived),
+            (Self::Running(OnLost::Warn), Event::Lost(cause)) => {
+                *self = Self::Outliving;
+                Action::Warn(cause)
+            }
+            (Self::Running(OnLost::Stop), Event::Lost(cause)) => {
                 *self = Self::Stopping {
                     cause,
                     killing: false,
@@ -151,8 +195,11 @@ impl State {
             }
             // Whoever was forked while the others were being killed comes to light when one of them dies.
             (Self::Stopping { killing: true, .. }, Event::Reaped { .. }) => Action::Kill,
-            (Self::Running, Event::Reaped { command: None, .. } | Event::GraceOver)
-            | (Self::Stopping { .. }, Event::SessionLost(_))
+            (
+                Self::Running(_) | Self::Outliving,
+                Event::Reaped { command: None, .. } | Event::GraceOver,
+            )
+            | (Self::Outliving | Self::Stopping { .. }, Event::Lost(_))
             | (Self::Stopping { killing: false, .. }, Event::Reaped { .. }) => Action::Nothing,
         }
     }
@@ -172,12 +219,12 @@ mod tests {
     }
 
     fn lost() -> Event {
-        Event::SessionLost("gone".to_owned())
+        Event::Lost("gone".to_owned())
     }
 
     /// The actions that a sequence of events leads to.
     fn actions(events: impl IntoIterator<Item = Event>) -> Vec<Action> {
-        let mut state = State::Running;
+        let mut state = State::Running(OnLost::Stop);
         events
             .into_iter()
             .map(|event| state.on_event(event))

@@ -21,6 +21,7 @@ mod regressions_signals;
 mod regressions_told;
 mod release;
 mod round_trips;
+mod scope_transaction;
 mod server_log;
 mod signals;
 mod support;

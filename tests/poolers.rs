@@ -1,16 +1,15 @@
 //! Behind a pooler: refused where backends are shared out, with nothing left on them, and at work where they are not.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
+use postgres::Client;
 
 use crate::support::{
-    Finished, Pglock, PoolMode, Pooler, Running, Server, holders, until, waiters,
+    Finished, Pglock, PoolMode, Pooler, Running, Server, Site, holders, until, waiters,
 };
 
 /// Refusals asked for in each configuration, half of `try` and half of `run`: one that is not given now and then is a
@@ -21,7 +20,7 @@ const ROUNDS: usize = 20;
 fn transaction_pooling_on_one_backend_is_refused() {
     for round_robin in [0, 1] {
         let site = Site::new(PoolMode::Transaction, 1, &[round_robin_is(round_robin)]);
-        site.assert_refuses_always();
+        assert_refuses_always(&site);
     }
 }
 
@@ -29,7 +28,7 @@ fn transaction_pooling_on_one_backend_is_refused() {
 fn transaction_pooling_on_several_backends_is_refused() {
     for round_robin in [0, 1] {
         let site = Site::new(PoolMode::Transaction, 5, &[round_robin_is(round_robin)]);
-        site.assert_refuses_always();
+        assert_refuses_always(&site);
     }
 }
 
@@ -38,7 +37,7 @@ fn transaction_pooling_on_one_busy_backend_is_refused() {
     for round_robin in [0, 1] {
         let site = Site::new(PoolMode::Transaction, 1, &[round_robin_is(round_robin)]);
         let load = Load::start(&site, 3);
-        site.assert_refuses_always();
+        assert_refuses_always(&site);
         load.stop();
     }
 }
@@ -48,7 +47,7 @@ fn transaction_pooling_on_several_busy_backends_is_refused() {
     for round_robin in [0, 1] {
         let site = Site::new(PoolMode::Transaction, 5, &[round_robin_is(round_robin)]);
         let load = Load::start(&site, 8);
-        site.assert_refuses_always();
+        assert_refuses_always(&site);
         load.stop();
     }
 }
@@ -57,9 +56,9 @@ fn transaction_pooling_on_several_busy_backends_is_refused() {
 fn statement_pooling_is_refused() {
     for size in [1, 5] {
         let site = Site::new(PoolMode::Statement, size, &[round_robin_is(1)]);
-        site.assert_refuses_always();
+        assert_refuses_always(&site);
         let load = Load::start(&site, 3);
-        site.assert_refuses_always();
+        assert_refuses_always(&site);
         load.stop();
     }
 }
@@ -183,129 +182,6 @@ fn round_robin_is(on: u8) -> &'static str {
     ["server_round_robin = 0", "server_round_robin = 1"][usize::from(on)]
 }
 
-/// A pooler, and a database of its own behind it.
-struct Site {
-    server: &'static Server,
-    database: String,
-    pooler: Pooler,
-    mode: PoolMode,
-    pool_size: usize,
-}
-
-impl Site {
-    #[track_caller]
-    fn new(mode: PoolMode, pool_size: usize, settings: &[&str]) -> Self {
-        let server = Server::shared();
-        let pooler = Pooler::start(server, mode, pool_size, settings);
-        Self::of(server, pooler, mode, pool_size)
-    }
-
-    fn of(server: &'static Server, pooler: Pooler, mode: PoolMode, pool_size: usize) -> Self {
-        let database = server.database();
-        server.execute(&format!(
-            "ALTER DATABASE {database} SET default_transaction_isolation = 'repeatable read'"
-        ));
-        Self {
-            server,
-            database,
-            pooler,
-            mode,
-            pool_size,
-        }
-    }
-
-    fn pooled(&self) -> Pglock {
-        self.direct()
-            .envs(self.pooler.env())
-            .env("PGDATABASE", &self.database)
-    }
-
-    fn direct(&self) -> Pglock {
-        Pglock::new(self.server).env("PGDATABASE", &self.database)
-    }
-
-    fn server_client(&self) -> Client {
-        self.server.client_as(&self.database, "postgres")
-    }
-
-    #[track_caller]
-    fn assert_refuses_always(&self) {
-        for round in 0..ROUNDS {
-            let verb = ["try", "run"][round % 2];
-            assert_refused(
-                &self
-                    .pooled()
-                    .args([verb, "shared-out", "echo", "ran"])
-                    .run(),
-            );
-        }
-        self.assert_untouched();
-    }
-
-    /// Asserts that no backend of the pool has a lock, or a setting that the pooler did not make.
-    #[track_caller]
-    fn assert_untouched(&self) {
-        let mut client = self.server_client();
-        let stranded = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND database = \
-            (SELECT oid FROM pg_database WHERE datname = current_database())";
-        assert!(client.query(stranded, &[]).unwrap().is_empty());
-
-        let mut unseen = other_backends(&mut client);
-        // In the other modes PgBouncer may have closed the backend of a client that it was not content with.
-        let may_be_none = self.mode != PoolMode::Transaction;
-        assert!(
-            may_be_none || !unseen.is_empty(),
-            "backends that pglock used"
-        );
-        // Whoever is in a transaction has a backend for himself; a single statement is given any.
-        let (begin, clients) = match self.mode {
-            PoolMode::Statement => ("", 1),
-            PoolMode::Session | PoolMode::Transaction => ("BEGIN; ", self.pool_size),
-        };
-        let look = format!("{begin}{SET_IN_THE_SESSION}");
-        let mut others: Vec<Client> = (0..clients)
-            .map(|_| self.pooler.client(&self.database))
-            .collect();
-        until("a look at each backend", || {
-            for other in &mut others {
-                let row = one_row(other, &look);
-                assert_eq!(row.get("settings"), Some(""));
-                assert_eq!(row.get("application_name"), Some("test"));
-                unseen.remove(row.get("pid").unwrap());
-            }
-            let backends = other_backends(&mut client);
-            unseen.retain(|pid| backends.contains(pid));
-            unseen.is_empty()
-        });
-    }
-}
-
-/// The processes of all other sessions in the session's database.
-fn other_backends(client: &mut Client) -> BTreeSet<String> {
-    let query = "SELECT pid::text FROM pg_stat_activity \
-        WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
-    let rows = client.query(query, &[]).unwrap();
-    rows.iter().map(|row| row.get(0)).collect()
-}
-
-/// `PgBouncer` itself sets those that clients announce when they connect. The isolation level of the transaction counts
-/// as set once it was, but each transaction begins with the default.
-const SET_IN_THE_SESSION: &str = "
-    SELECT pg_backend_pid() AS pid, current_setting('application_name') AS application_name,
-        (SELECT coalesce(string_agg(name || ' = ' || setting, ', '), '') FROM pg_settings WHERE source = 'session'
-            AND lower(name) NOT IN ('application_name', 'client_encoding', 'datestyle', 'standard_conforming_strings',
-                'timezone')
-            AND (name <> 'transaction_isolation' OR setting <> 'repeatable read')) AS settings";
-
-fn one_row(client: &mut Client, query: &str) -> SimpleQueryRow {
-    let messages = client.simple_query(query).unwrap();
-    let row = messages.into_iter().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => Some(row),
-        _ => None,
-    });
-    row.expect("a row")
-}
-
 /// Clients of the pooler that run one short transaction after the other.
 struct Load {
     stopped: Arc<AtomicBool>,
@@ -359,6 +235,20 @@ impl Drop for Load {
     fn drop(&mut self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
+}
+
+#[track_caller]
+fn assert_refuses_always(site: &Site) {
+    for round in 0..ROUNDS {
+        let verb = ["try", "run"][round % 2];
+        assert_refused(
+            &site
+                .pooled()
+                .args([verb, "shared-out", "echo", "ran"])
+                .run(),
+        );
+    }
+    site.assert_untouched();
 }
 
 #[track_caller]

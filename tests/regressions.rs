@@ -14,6 +14,7 @@ fn a_duration_beyond_all_clocks_was_a_crash() {
             &["run", "--timeout", duration, "x", "echo", "ran"],
             &["run", "--grace", duration, "x", "echo", "ran"],
             &["try", "--grace", duration, "x", "echo", "ran"],
+            &["try", "--lease", duration, "x", "echo", "ran"],
             &["release", "--timeout", duration, "x"],
         ] {
             let finished = Pglock::new(Server::shared()).args(words).run();
@@ -25,7 +26,7 @@ fn a_duration_beyond_all_clocks_was_a_crash() {
         }
     }
     // The longest that can be asked for.
-    let words = ["run", "-w", "10years", "--grace", "3650days"];
+    let words = ["run", "-w", "10years", "--lease", "24h", "--grace", "12h"];
     Pglock::new(Server::shared())
         .args(words)
         .args(["longest-duration", "echo", "ran"])

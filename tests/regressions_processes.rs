@@ -93,7 +93,7 @@ fn a_command_whose_lock_was_lost_was_told_twice_to_end() {
     let script = "n=0; trap 'n=$((n+1)); echo TERM $n' TERM; echo ready; while read -r line || [ $n -eq 0 ]; do :; done";
     for round in 0..10 {
         let mut running = without_terminal()
-            .args(["run", "--grace", "60s", "twice", "sh", "-c", script])
+            .args(["run", "--grace", "15s", "twice", "sh", "-c", script])
             .spawn();
         running.wait_line("ready");
         terminate_holder(Server::shared(), "twice");

@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::acquire::{Acquired, Patience, acquire};
 use crate::child::{Child, Command};
-use crate::cli::{ConnectionArgs, JobArgs, RunArgs};
+use crate::cli::{self, ConnectionArgs, JobArgs, RunArgs};
 use crate::command_line;
 use crate::connection::Settings;
 use crate::duration;
@@ -15,14 +15,12 @@ use crate::exit::{self, Outcome};
 use crate::identity::Identity;
 use crate::inventory;
 use crate::key::{LockName, Mode};
+use crate::lease::Lease;
 use crate::naming::Naming;
 use crate::report::Reporter;
-use crate::session::{HeldLock, Request, Session};
+use crate::session::{HeldLock, Request, Scope, Session};
 use crate::signals::{self, Inherited, Signals};
-use crate::supervise::{self, End};
-
-/// How long a command that pglock stops may take to end by itself.
-const DEFAULT_GRACE: Duration = Duration::from_secs(10);
+use crate::supervise::{self, End, OnLost, Terms};
 
 /// How long the question who holds the lock may take.
 const EXPLANATION_DEADLINE: Duration = Duration::from_secs(1);
@@ -52,7 +50,7 @@ struct Plan {
     request: Request,
     words: Vec<OsString>,
     patience: Patience,
-    grace: Duration,
+    terms: Terms,
     conflict_exit_code: u8,
     quiet: bool,
     report: Reporter,
@@ -65,10 +63,14 @@ impl Plan {
         patience: Patience,
     ) -> anyhow::Result<Self> {
         let lock = Naming::resolve(&job.naming)?.lock(&job.name)?;
-        let grace = job
-            .grace
-            .as_deref()
-            .map(|typed| duration::parse("--grace", typed));
+        let read = |option, typed: &Option<String>| {
+            let typed = typed.as_deref();
+            typed
+                .map(|typed| duration::parse(option, typed))
+                .transpose()
+        };
+        let lease = Lease::resolve(read("--lease", &job.lease)?)?;
+        let grace = lease.grace(read("--grace", &job.grace)?)?;
         let words = match job.shell {
             Some(script) => vec!["/bin/sh".into(), "-c".into(), script],
             None => without_separator(job.command),
@@ -80,7 +82,7 @@ impl Plan {
             command: command_line::display(&words),
         };
         Ok(Self {
-            settings: Settings::resolve_for_lock(connection)?,
+            settings: Settings::resolve_for_lock(connection, lease.client_keepalive())?,
             request: Request {
                 identity,
                 mode: if job.shared {
@@ -88,10 +90,21 @@ impl Plan {
                 } else {
                     Mode::Exclusive
                 },
+                scope: match job.scope {
+                    cli::Scope::Session => Scope::Session,
+                    cli::Scope::Transaction => Scope::Transaction,
+                },
+                lease,
             },
             words,
             patience,
-            grace: grace.transpose()?.unwrap_or(DEFAULT_GRACE),
+            terms: Terms {
+                grace,
+                on_lost: match job.on_lost {
+                    cli::OnLost::Stop => OnLost::Stop,
+                    cli::OnLost::Warn => OnLost::Warn,
+                },
+            },
             conflict_exit_code: job.conflict_exit_code.unwrap_or(exit::NOT_OBTAINED),
             quiet: job.quiet,
             report: Reporter::new(job.verbose),
@@ -168,21 +181,22 @@ impl Plan {
             &mut child,
             &mut held,
             &mut signals,
-            self.grace,
+            self.terms,
             &self.report,
         )
         .await?;
         let lock = &self.request.identity.lock;
         match end {
-            End::Lost { cause } => Ok(Outcome::Lost(format!(
+            End::Lost { cause } => Ok(Outcome::Lost(Some(format!(
                 "{lock} was lost: {cause}; the command was stopped"
-            ))),
+            )))),
+            End::Outlived => Ok(Outcome::Lost(None)),
             End::Ended(end) => {
                 self.report.detail(|| format!("command {end}"));
                 Ok(match held.release().await {
                     Ok(()) => Outcome::Command(end),
                     Err(cause) => {
-                        Outcome::Lost(format!("{lock} was lost: {cause}; the command {end}"))
+                        Outcome::Lost(Some(format!("{lock} was lost: {cause}; the command {end}")))
                     }
                 })
             }

@@ -30,6 +30,10 @@ const DEFAULT_PORT: u16 = 5432;
 const SOCKET_DIRECTORIES: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
 impl Host {
+    pub fn is_over_tcp(&self) -> bool {
+        matches!(self.address, Address::Tcp(_))
+    }
+
     /// What a line of the password file must match.
     pub fn target<'a>(&'a self, database: &'a str, user: &'a str) -> Target<'a> {
         let host = match &self.address {

@@ -24,8 +24,8 @@ use tokio_postgres::{Client, Connection};
 
 pub use self::announced::backend_pid;
 use self::hosts::{Address, Host};
-pub use self::settings::Settings;
 use self::settings::TargetSession;
+pub use self::settings::{Settings, TcpSettings};
 use self::socket::Socket;
 pub use self::ways_around::way_around_pooler;
 use crate::exit::Fault;
@@ -33,14 +33,19 @@ use crate::exit::Fault;
 /// The half of a connection that does the work; it ends when the connection does.
 pub type Link = Connection<Socket, TlsStream<Socket>>;
 
+/// An open connection.
+pub struct Connected {
+    pub client: Client,
+    pub link: Link,
+    /// Which of the settings' hosts answered.
+    pub host: usize,
+}
+
 /// Connects to the first server that answers, authenticates, and is what was asked for.
 ///
 /// The next host is tried only when one cannot be reached, is starting up, or is not the wanted kind, as libpq
 /// does: a refused password is final. Errors are [`Fault::CannotConnect`].
-pub async fn connect(
-    settings: &Settings,
-    application_name: &str,
-) -> anyhow::Result<(Client, Link)> {
+pub async fn connect(settings: &Settings, application_name: &str) -> anyhow::Result<Connected> {
     let first = connect_to_any(settings, settings.target, application_name).await;
     match (first, settings.target) {
         (Err(_), TargetSession::PreferStandby) => {
@@ -54,11 +59,17 @@ async fn connect_to_any(
     settings: &Settings,
     wanted: TargetSession,
     application_name: &str,
-) -> anyhow::Result<(Client, Link)> {
+) -> anyhow::Result<Connected> {
     let mut reasons = Vec::new();
-    for host in &settings.hosts {
+    for (at, host) in settings.hosts.iter().enumerate() {
         match connect_within(settings, host, wanted, application_name).await {
-            Ok(connected) => return Ok(connected),
+            Ok((client, link)) => {
+                return Ok(Connected {
+                    client,
+                    link,
+                    host: at,
+                });
+            }
             Err(refusal) => {
                 reasons.push(format!("{host}: {}", refusal.reason));
                 if refusal.is_final {
@@ -68,6 +79,22 @@ async fn connect_to_any(
         }
     }
     Err(Fault::CannotConnect.error(format!("cannot connect to {}", reasons.join("; "))))
+}
+
+/// Connects to the one of the settings' hosts that answered before.
+pub async fn connect_to(
+    settings: &Settings,
+    host: usize,
+    application_name: &str,
+) -> anyhow::Result<Connected> {
+    let server = &settings.hosts[host];
+    match connect_within(settings, server, TargetSession::Any, application_name).await {
+        Ok((client, link)) => Ok(Connected { client, link, host }),
+        Err(refusal) => {
+            Err(Fault::CannotConnect
+                .error(format!("cannot connect to {server}: {}", refusal.reason)))
+        }
+    }
 }
 
 async fn connect_within(

@@ -47,6 +47,35 @@ pub struct Keepalives {
     pub count: Option<u32>,
 }
 
+impl TcpSettings {
+    pub fn new(idle: Duration, interval: Duration, count: u32, user_timeout: Duration) -> Self {
+        let keepalives = Keepalives {
+            idle: Some(idle),
+            interval: Some(interval),
+            count: Some(count),
+        };
+        Self {
+            keepalives: Some(keepalives),
+            user_timeout: Some(user_timeout),
+        }
+    }
+
+    /// What is given here, and `others` for the rest; keepalives that are switched off stay so.
+    fn or(self, others: Self) -> Self {
+        let or = |given: Keepalives, others: Keepalives| Keepalives {
+            idle: given.idle.or(others.idle),
+            interval: given.interval.or(others.interval),
+            count: given.count.or(others.count),
+        };
+        Self {
+            keepalives: self
+                .keepalives
+                .map(|given| others.keepalives.map_or(given, |others| or(given, others))),
+            user_timeout: self.user_timeout.or(others.user_timeout),
+        }
+    }
+}
+
 /// `target_session_attrs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetSession {
@@ -62,9 +91,11 @@ pub enum TargetSession {
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Settings {
-    /// As [`Self::resolve`], for a session that is to hold a lock: of several hosts the primary is wanted.
-    pub fn resolve_for_lock(args: &ConnectionArgs) -> anyhow::Result<Self> {
+    /// As [`Self::resolve`], for a session that is to hold a lock: of several hosts the primary is wanted, and
+    /// what the parameters leave open about a server that is silent is as `keepalive` has it.
+    pub fn resolve_for_lock(args: &ConnectionArgs, keepalive: TcpSettings) -> anyhow::Result<Self> {
         let mut settings = Self::resolve(args)?;
+        settings.tcp = settings.tcp.or(keepalive);
         if settings.hosts.len() > 1 && settings.target == TargetSession::Any {
             settings.target = TargetSession::Primary;
         }

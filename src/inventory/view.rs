@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Serialize, Serializer};
 
 use super::rows::{LockRow, Row};
-use crate::identity::{Stage, Told};
+use crate::identity::{Since, Stage, Told};
 use crate::key::{Lock, LockKey, Mode};
 
 /// A holder or waiter of one lock, as `list --json` gives it; what is unknown is `None`.
@@ -130,8 +130,12 @@ fn lock_view(mut row: Row) -> Option<LockView> {
     let since = match (granted, lock.prepared) {
         (false, _) => lock.wait_start,
         (true, Some(prepared)) => Some(prepared),
-        // The last statement of a pglock holder is the try that was granted.
-        (true, None) => row.query_start.filter(|_| is_pglock),
+        // The last statement of a pglock holder is a heartbeat, which says it, or the try that was granted.
+        (true, None) => match told.as_ref().and_then(|told| told.since) {
+            Some(Since::Held(since)) => believable(since, &row),
+            Some(Since::Waiting(_)) | None => None,
+        }
+        .or(row.query_start.filter(|_| is_pglock)),
     };
     let mode = match lock.mode.as_str() {
         "ShareLock" => Mode::Shared,
@@ -152,10 +156,11 @@ fn waiting_view(row: Row, locks: &[LockView]) -> Option<LockView> {
         return None;
     };
     let key = told.lock.as_ref()?.key;
-    // Anybody can say anything: a wait began after the session and before now.
-    let possible = row.backend_start.unwrap_or(0)..=row.now;
-    let said = told.waiting_since.filter(|since| possible.contains(since));
-    let since = said.or(row.query_start);
+    let since = match told.since {
+        Some(Since::Waiting(since)) => believable(since, &row),
+        Some(Since::Held(_)) | None => None,
+    }
+    .or(row.query_start);
     let same_lock = |lock: &&LockView| lock.key == key && lock.database == row.database;
     if locks
         .iter()
@@ -178,6 +183,12 @@ fn waiting_view(row: Row, locks: &[LockView]) -> Option<LockView> {
     view.blocked_by.sort_unstable();
     view.blocked_by.dedup();
     Some(view)
+}
+
+/// Anybody can say anything: what a session did was after its start and before now.
+fn believable(since: i64, row: &Row) -> Option<i64> {
+    let possible = row.backend_start.unwrap_or(0)..=row.now;
+    Some(since).filter(|since| possible.contains(since))
 }
 
 fn told(row: &Row) -> Option<Told> {

@@ -1,26 +1,28 @@
-//! The only place that speaks SQL to take and free a lock: [`Session`] → [`HeldLock`].
+//! The only place that speaks SQL to take, watch and free a lock: [`Session`] → [`HeldLock`].
 
+mod held;
 mod pooler;
 mod statements;
 
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_postgres::error::{DbError, Severity, SqlState};
 use tokio_postgres::{Client, SimpleQueryRow};
 
+pub use self::held::HeldLock;
 use self::pooler::Pooling;
+pub use self::pooler::explain_refusal;
 use self::statements::Answer;
-use crate::connection::{self, Settings};
+use crate::connection::{self, Connected, Settings};
 use crate::exit::Fault;
 use crate::identity::Identity;
 use crate::key::Mode;
+use crate::lease::Lease;
 
 /// How long `list` and `release` wait for an answer; a large server's locks take seconds.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(30);
-/// How long an unlock may take before the session counts as lost.
-const UNLOCK_DEADLINE: Duration = Duration::from_secs(10);
 /// How long the polite goodbye may take; the lock is free before it.
 const GOODBYE_DEADLINE: Duration = Duration::from_secs(1);
 
@@ -29,6 +31,8 @@ pub struct Session {
     client: Client,
     link: JoinHandle<Result<(), tokio_postgres::Error>>,
     server: Server,
+    /// Which of the settings' hosts it is connected to.
+    host: usize,
     /// The only backend that statements may take effect on: what the server announced, unless a pooler stands
     /// between that was seen to keep to another.
     backend_pid: i32,
@@ -40,6 +44,7 @@ pub struct Session {
 struct Server {
     major_version: u32,
     is_utf8: bool,
+    over_tcp: bool,
 }
 
 /// A lock to be taken, and who takes it.
@@ -47,13 +52,24 @@ struct Server {
 pub struct Request {
     pub identity: Identity,
     pub mode: Mode,
+    pub scope: Scope,
+    pub lease: Lease,
+}
+
+/// What of the server's owns the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    Session,
+    /// One transaction, open for as long as the lock is held: a transaction pooler leaves it its backend.
+    Transaction,
 }
 
 /// Whether, and since when, a session waits for its lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// A failed try is the end.
-    Never,
+    /// A failed try is the end, or tells nobody that there will be another: what a session without a backend of
+    /// its own says would be said for others.
+    Unannounced,
     /// The first try of a session that will wait if it must.
     NotYet,
     /// The try that begins the wait: if it fails, everybody can see that this session waits.
@@ -67,6 +83,8 @@ pub enum Attempt {
     Held(HeldLock),
     /// Another backend answered than the one expected; nothing was taken.
     Elsewhere(Session),
+    /// A pooler refused the transaction, in these words, or its server did.
+    NoTransaction(String),
     /// Somebody else holds it; what the next try is.
     Busy {
         session: Session,
@@ -74,20 +92,30 @@ pub enum Attempt {
     },
 }
 
-/// A session that owns a lock. There is one way out: [`HeldLock::release`].
-pub struct HeldLock {
-    session: Session,
-    unlock: String,
-}
-
 impl Session {
     /// Connects; errors are [`Fault::CannotConnect`].
     pub async fn open(settings: &Settings, application_name: &str) -> anyhow::Result<Self> {
-        let (client, link) = connection::connect(settings, application_name).await?;
+        let connected = connection::connect(settings, application_name).await?;
+        Self::of(connected, settings).await
+    }
+
+    /// Connects to the server that this session is connected to.
+    async fn open_another(
+        &self,
+        settings: &Settings,
+        application_name: &str,
+    ) -> anyhow::Result<Self> {
+        let connected = connection::connect_to(settings, self.host, application_name).await?;
+        Self::of(connected, settings).await
+    }
+
+    async fn of(connected: Connected, settings: &Settings) -> anyhow::Result<Self> {
+        let Connected { client, link, host } = connected;
         let told = |parameter| link.parameter(parameter).unwrap_or_default();
         let server = Server {
             major_version: leading_number(told("server_version")),
             is_utf8: told("server_encoding") == "UTF8",
+            over_tcp: settings.hosts[host].is_over_tcp(),
         };
         let link = tokio::spawn(link);
         let backend_pid = connection::backend_pid(&client).await.unwrap_or_default();
@@ -95,6 +123,7 @@ impl Session {
             client,
             link,
             server,
+            host,
             backend_pid,
             is_pooled: false,
         })
@@ -132,17 +161,23 @@ impl Session {
     /// Errors: [`Fault::Unfit`] when the server is a standby or its lock functions are not PostgreSQL's.
     pub async fn try_lock(mut self, request: &Request, wait: Wait) -> anyhow::Result<Attempt> {
         let sql = statements::try_lock(request, wait, self.backend_pid, &self.server);
+        let sent = Instant::now();
         let answer = match self.client.simple_query(&sql).await {
             Ok(messages) => Answer::read(messages)?,
+            Err(error) if request.scope.is_refused_by(&error) => {
+                return Ok(Attempt::NoTransaction(connection::describe(&error)));
+            }
             Err(error) => return Err(self.explain(error).await),
         };
-        let backend_pid = self.backend_pid;
+        if request.scope == Scope::Transaction && !matches!(answer, Answer::Granted(_)) {
+            self.send(statements::GIVE_UP).await?;
+        }
         match answer {
+            Answer::Granted(grant) => {
+                let held = HeldLock::new(self, request, &grant, sent);
+                Ok(Attempt::Held(held))
+            }
             Answer::Elsewhere => Ok(Attempt::Elsewhere(self)),
-            Answer::Granted => Ok(Attempt::Held(HeldLock {
-                session: self,
-                unlock: statements::unlock(request, backend_pid),
-            })),
             Answer::Busy => Ok(Attempt::Busy {
                 session: self,
                 next: match wait {
@@ -212,11 +247,11 @@ impl Session {
         };
         match pooling {
             Pooling::Shared => Err(Fault::Unfit.error(format!(
-                "a pooler gives the statements of this session to different backends, so that it cannot hold a lock: {}",
+                "a pooler gives the statements of this session to different backends, so that it cannot hold a lock: {}, or use --scope transaction",
                 connection::way_around_pooler(settings)
             ))),
             Pooling::Unknown => Err(Fault::Unfit.error(format!(
-                "a pooler stands between and has no second backend free, which would show that this session keeps its own: {}",
+                "a pooler stands between and has no second backend free, which would show that this session keeps its own: {}, or use --scope transaction",
                 connection::way_around_pooler(settings)
             ))),
             Pooling::Fixed(backend_pid) => {
@@ -246,40 +281,11 @@ impl Session {
     }
 }
 
-impl HeldLock {
-    pub fn backend_pid(&self) -> i32 {
-        self.session.backend_pid
-    }
-
-    /// Waits for the end of the session; what ended it. Cancel-safe.
-    pub async fn lost(&mut self) -> String {
-        self.session.ended().await
-    }
-
-    /// Frees the lock and waits until the server has confirmed it.
-    ///
-    /// The error says why it cannot be known that the lock was still held.
-    pub async fn release(mut self) -> Result<(), String> {
-        let unlocked = timeout(
-            UNLOCK_DEADLINE,
-            self.session.client.simple_query(&self.unlock),
-        )
-        .await;
-        let Ok(unlocked) = unlocked else {
-            return Err(format!(
-                "no answer to the unlock within {} s",
-                UNLOCK_DEADLINE.as_secs()
-            ));
-        };
-        match unlocked.map(statements::rows) {
-            Ok(rows) if statements::column(&rows, "unlocked") == Some("t") => {
-                self.session.close().await;
-                Ok(())
-            }
-            Ok(_) => Err("the server says that this session no longer held it".to_owned()),
-            Err(error) if self.session.is_lost(&error) => Err(self.session.ended_by(&error).await),
-            Err(error) => Err(connection::describe(&error)),
-        }
+impl Scope {
+    /// Whether the error is a pooler's that lends its backends for single statements, or has none
+    /// (`protocol_violation`).
+    fn is_refused_by(self, error: &tokio_postgres::Error) -> bool {
+        self == Self::Transaction && error.code() == Some(&SqlState::PROTOCOL_VIOLATION)
     }
 }
 

@@ -7,7 +7,8 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, SimpleQueryMessage};
 
 use super::Session;
-use crate::connection::Settings;
+use crate::connection::{self, Settings};
+use crate::exit::Fault;
 
 /// How often to look: a pooler that is busy with others may happen to give the same backend again.
 const ROUNDS: usize = 5;
@@ -35,7 +36,7 @@ pub async fn examine(
     settings: &Settings,
     application_name: &str,
 ) -> anyhow::Result<Pooling> {
-    let mut second = Session::open(settings, application_name).await?;
+    let mut second = session.open_another(settings, application_name).await?;
     let found = compare(&session.client, &second.client).await;
     match found {
         Ok(pooling) => {
@@ -43,6 +44,28 @@ pub async fn examine(
             Ok(pooling)
         }
         Err(error) => Err(second.explain(error).await),
+    }
+}
+
+/// Why a statement that opens a transaction was refused with `said`: a pooler of single statements still lets
+/// others through.
+pub async fn explain_refusal(
+    settings: &Settings,
+    application_name: &str,
+    said: &str,
+) -> anyhow::Error {
+    let lets_others_through = async {
+        let session = Session::open(settings, application_name).await?;
+        let answer = backend_pid(&session.client, "").await;
+        session.close().await;
+        anyhow::Ok(answer?.is_some())
+    };
+    match lets_others_through.await {
+        Ok(true) => Fault::Unfit.error(format!(
+            "a pooler keeps a backend for one statement only, so that it cannot hold a lock ({said}): {}",
+            connection::way_around_pooler(settings)
+        )),
+        Ok(false) | Err(_) => Fault::CannotConnect.error(said),
     }
 }
 

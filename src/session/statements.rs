@@ -1,14 +1,16 @@
-//! The SQL to take and free a lock, and what the server answers.
+//! The SQL to take, prove and free a lock, and what the server answers.
+
+mod lock_calls;
 
 use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 
-use super::{Request, Server, Wait};
-use crate::identity::Stage;
-use crate::key::{LockKey, Mode};
+use self::lock_calls::LockCalls;
+use super::{Request, Scope, Server, Wait};
+use crate::identity::{Since, Stage};
 
 /// What one try answered.
 pub enum Answer {
-    Granted,
+    Granted(Grant),
     Busy,
     /// The wait has begun, at this time in microseconds since 1970 on the server's clock.
     Waiting {
@@ -23,127 +25,205 @@ pub enum Answer {
     LookAlike,
 }
 
+/// Which backend holds the lock, and since when.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    pub backend_pid: i32,
+    taken: Moment,
+}
+
+/// A time on the server's clock.
+#[derive(Clone, Debug)]
+struct Moment {
+    /// As PostgreSQL sends it: microseconds since 2000, in hexadecimal digits.
+    digits: String,
+    /// Microseconds since 1970.
+    since_1970: i64,
+}
+
+/// From 1970 to 2000, PostgreSQL's epoch.
+const EPOCH: i64 = 946_684_800_000_000;
+
 impl Answer {
     pub fn read(messages: Vec<SimpleQueryMessage>) -> anyhow::Result<Self> {
         let rows = rows(messages);
         let text = |name| column(&rows, name).unwrap_or_default();
         Ok(match text("answer") {
             "elsewhere" => Self::Elsewhere,
-            "granted" => Self::Granted,
+            "granted" => Self::Granted(Grant {
+                backend_pid: text("backend").parse()?,
+                taken: Moment::read(text("at"))?,
+            }),
             "busy" => Self::Busy,
-            "waiting" => {
-                let since = text("at").parse()?;
-                Self::Waiting { since }
-            }
+            "waiting" => Self::Waiting {
+                since: Moment::read(text("at"))?.since_1970,
+            },
             "standby" => Self::Standby,
             _ => Self::LookAlike,
         })
     }
 }
 
-/// The calls for one lock in SQL, and the catalog's own entry of the first.
-struct LockCalls {
-    try_lock: String,
-    unlock: String,
-    oid: u32,
-    source: &'static str,
+impl Moment {
+    fn read(digits: &str) -> anyhow::Result<Self> {
+        Ok(Self {
+            digits: digits.to_owned(),
+            since_1970: i64::from_str_radix(digits, 16)?.saturating_add(EPOCH),
+        })
+    }
 }
 
-impl LockCalls {
-    /// The object IDs are fixed (PostgreSQL's `pg_proc.dat`), and each function's source is its C name.
-    fn of(request: &Request) -> Self {
-        let (arguments, [exclusive, shared]) = match request.identity.lock.key {
-            LockKey::Bigint(key) => (
-                format!("'{key}'::pg_catalog.int8"),
-                [
-                    (2882, "pg_try_advisory_lock_int8"),
-                    (2883, "pg_try_advisory_lock_shared_int8"),
-                ],
-            ),
-            LockKey::Pair(first, second) => (
-                format!("'{first}'::pg_catalog.int4, '{second}'::pg_catalog.int4"),
-                [
-                    (2888, "pg_try_advisory_lock_int4"),
-                    (2889, "pg_try_advisory_lock_shared_int4"),
-                ],
-            ),
-        };
-        let ((oid, source), suffix) = match request.mode {
-            Mode::Exclusive => (exclusive, ""),
-            Mode::Shared => (shared, "_shared"),
-        };
-        Self {
-            try_lock: format!("pg_catalog.pg_try_advisory_lock{suffix}({arguments})"),
-            unlock: format!("pg_catalog.pg_advisory_unlock{suffix}({arguments})"),
-            oid,
-            source,
-        }
-    }
+/// The SQL for a time as [`Moment`] reads it: not subject to any setting, and cheap in a fresh session.
+fn moment(function: &str) -> String {
+    format!("pg_catalog.encode(pg_catalog.timestamptz_send(pg_catalog.{function}()), 'hex')")
 }
 
 /// One message: shield the session, then take the lock unless that would be unsafe, prove it, and tell
 /// everybody whether this session now holds or waits.
 ///
 /// Everything is qualified: a `search_path` may put other functions in front.
-///
-/// The proof takes the lock a second time and gives that one back: only a server that counts this session's
-/// locks can do both. The definition in the catalog shows whether the function is the built-in one; asked by
-/// function call it costs a tenth of what a query of `pg_proc` does in a fresh session.
 pub fn try_lock(request: &Request, wait: Wait, backend_pid: i32, server: &Server) -> String {
-    let waiting_since = match wait {
-        Wait::Since(since) => Some(since),
-        Wait::Never | Wait::NotYet | Wait::Begins => None,
+    let since = match wait {
+        Wait::Since(since) => Some(Since::Waiting(since)),
+        Wait::Unannounced | Wait::NotYet | Wait::Begins => None,
     };
-    let comment = request.identity.comment(waiting_since, server.is_utf8);
-    let shield = shield(server, backend_pid);
+    let comment = request.identity.comment(since, server.is_utf8);
+    let take = match request.scope {
+        Scope::Session => try_in_session(request, wait, backend_pid, server),
+        Scope::Transaction => try_in_transaction(request, server),
+    };
+    format!("{comment}{take}")
+}
+
+/// The proof takes the lock a second time, and then gives one back and takes it again, as each heartbeat will:
+/// only a server that counts this session's locks can do all of that.
+fn try_in_session(request: &Request, wait: Wait, backend_pid: i32, server: &Server) -> String {
+    let shield = shield(server, Some(request), Extent::Session);
     let is_expected = is_backend(backend_pid);
+    let calls = LockCalls::of(request);
+    let is_genuine = calls.are_genuine();
     let LockCalls {
-        try_lock,
-        unlock,
-        oid,
-        source,
-    } = LockCalls::of(request);
-    let name = |stage| request.identity.application_name(stage);
+        try_lock, unlock, ..
+    } = calls;
     let tell = |stage, answer: &str| {
-        let name = name(stage);
-        format!(
-            "CASE WHEN pg_catalog.set_config('application_name', '{name}', false) IS NOT NULL \
-             THEN '{answer}' END"
-        )
+        let set = set_application_name(request, stage, Extent::Session);
+        format!("CASE WHEN {set} IS NOT NULL THEN '{answer}' END")
     };
     // A session is opened as a holder, so only one that waits has to say so, and take it back when granted.
-    let (busy, granted, at) = match wait {
-        Wait::Never | Wait::NotYet => ("'busy'".to_owned(), "'granted'".to_owned(), ""),
+    let (busy, granted) = match wait {
+        Wait::Unannounced | Wait::NotYet => ("'busy'".to_owned(), "'granted'".to_owned()),
         Wait::Begins => (
             tell(Stage::Waiting(request.mode), "waiting"),
             "'granted'".to_owned(),
-            ", (pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) \
-             OPERATOR(pg_catalog.*) 1000000::pg_catalog.float8)::pg_catalog.int8 AS at",
         ),
-        Wait::Since(_) => ("'busy'".to_owned(), tell(Stage::Holding, "granted"), ""),
+        Wait::Since(_) => ("'busy'".to_owned(), tell(Stage::Holding, "granted")),
     };
+    let at = moment("statement_timestamp");
     format!(
-        "{comment}{READ_COMMITTED}; {shield}; \
-         SELECT CASE WHEN NOT {is_expected} THEN 'elsewhere' WHEN pg_catalog.pg_is_in_recovery() THEN 'standby' \
-             WHEN NOT pg_catalog.textlike(pg_catalog.pg_get_functiondef({oid}), \
-                 '%LANGUAGE internal%$function${source}$function$%') THEN 'foreign' \
+        "{READ_COMMITTED}; {shield} WHERE {is_expected}; \
+         SELECT CASE WHEN NOT {is_expected} THEN 'elsewhere' WHEN {IS_STANDBY} THEN 'standby' \
+             WHEN NOT {is_genuine} THEN 'foreign' \
              WHEN NOT {try_lock} THEN {busy} \
              WHEN NOT {try_lock} THEN 'unproven' \
-             WHEN {unlock} THEN {granted} \
-             ELSE 'unproven' END AS answer{at}"
+             WHEN NOT {unlock} THEN 'unproven' \
+             WHEN {try_lock} THEN {granted} \
+             ELSE 'unproven' END AS answer, {BACKEND} AS backend, {at} AS at"
     )
 }
 
-/// The unlock, by that backend only, which answers `t` in the column `unlocked` when this session held the lock.
-pub fn unlock(request: &Request, backend_pid: i32) -> String {
-    let unlock = LockCalls::of(request).unlock;
-    let is_expected = is_backend(backend_pid);
-    format!("SELECT CASE WHEN {is_expected} THEN {unlock} END AS unlocked")
+/// The transaction stays open when the lock was granted; whichever backend it is on is the session's until it
+/// ends. What is set lasts as long, so a pooler hands nothing of it on.
+fn try_in_transaction(request: &Request, server: &Server) -> String {
+    let shield = shield(server, Some(request), Extent::Transaction);
+    let name = set_application_name(request, Stage::Holding, Extent::Transaction);
+    let calls = LockCalls::of(request);
+    let is_genuine = calls.are_genuine();
+    let try_lock = calls.try_lock;
+    let at = moment("now");
+    format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; {shield}, {name}; \
+         SELECT CASE WHEN {IS_STANDBY} THEN 'standby' \
+             WHEN NOT {is_genuine} THEN 'foreign' \
+             WHEN NOT {try_lock} THEN 'busy' \
+             ELSE 'granted' END AS answer, {BACKEND} AS backend, {at} AS at"
+    )
 }
+
+/// What a heartbeat or a release answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    Held,
+    /// Another backend answers than the one that holds the lock.
+    Elsewhere,
+    /// The session or transaction no longer owns it.
+    Gone,
+}
+
+impl Proof {
+    pub fn read(messages: Vec<SimpleQueryMessage>) -> Self {
+        match column(&rows(messages), "answer") {
+            Some("held") => Self::Held,
+            Some("elsewhere") => Self::Elsewhere,
+            _ => Self::Gone,
+        }
+    }
+}
+
+/// Proves that the lock is still held, at a cost that does not depend on how many others there are.
+///
+/// A session gives one of its two locks back and takes it again: whoever is queued for the key gets nothing,
+/// for it never has less than one. In a transaction nothing but its end frees the lock, and its time of start
+/// tells it from any other on the same backend.
+pub fn heartbeat(request: &Request, grant: &Grant, server: &Server) -> String {
+    let held = Since::Held(grant.taken.since_1970);
+    let comment = request.identity.comment(Some(held), server.is_utf8);
+    let proof = match request.scope {
+        Scope::Session => {
+            let LockCalls {
+                try_lock, unlock, ..
+            } = LockCalls::of(request);
+            proof(grant, &format!("CASE WHEN {unlock} THEN {try_lock} END"))
+        }
+        Scope::Transaction => proof(grant, &is_same_transaction(grant)),
+    };
+    format!("{comment}{proof}")
+}
+
+/// Frees the lock, in that backend only; answers as a heartbeat does whether it was held until now.
+pub fn release(request: &Request, grant: &Grant) -> String {
+    match request.scope {
+        Scope::Session => {
+            let unlock = LockCalls::of(request).unlock;
+            proof(grant, &format!("CASE WHEN {unlock} THEN {unlock} END"))
+        }
+        Scope::Transaction => {
+            let proof = proof(grant, &is_same_transaction(grant));
+            format!("{proof}; COMMIT")
+        }
+    }
+}
+
+/// Ends the transaction in which the lock was not obtained.
+pub const GIVE_UP: &str = "ROLLBACK";
+
+fn proof(grant: &Grant, is_held: &str) -> String {
+    let is_expected = is_backend(grant.backend_pid);
+    format!(
+        "SELECT CASE WHEN NOT {is_expected} THEN 'elsewhere' WHEN {is_held} THEN 'held' END AS answer"
+    )
+}
+
+fn is_same_transaction(grant: &Grant) -> String {
+    let (now, digits) = (moment("now"), &grant.taken.digits);
+    format!("pg_catalog.texteq({now}, '{digits}')")
+}
+
+const IS_STANDBY: &str = "pg_catalog.pg_is_in_recovery()";
+const BACKEND: &str = "pg_catalog.pg_backend_pid()";
 
 /// Whether this backend executes the statement: behind a pooler it may be that of somebody else.
 fn is_backend(pid: i32) -> String {
-    format!("pg_catalog.int4eq(pg_catalog.pg_backend_pid(), {pid})")
+    format!("pg_catalog.int4eq({BACKEND}, {pid})")
 }
 
 /// In front of everything: in a transaction that is serializable and deferrable by default, any statement may
@@ -174,30 +254,66 @@ pub fn rows(messages: Vec<SimpleQueryMessage>) -> Vec<SimpleQueryRow> {
 }
 
 /// The value of a column of the first row.
-pub fn column<'a>(rows: &'a [SimpleQueryRow], name: &str) -> Option<&'a str> {
+fn column<'a>(rows: &'a [SimpleQueryRow], name: &str) -> Option<&'a str> {
     rows.first()?.try_get(name).ok().flatten()
 }
 
-/// What a role's or a database's defaults must not do to the session, by the major version that brought it.
-const SHIELDED: [(&str, &str, u32); 5] = [
-    ("statement_timeout", "0", 0),
-    ("lock_timeout", "0", 0),
-    ("idle_session_timeout", "0", 14),
-    ("transaction_timeout", "0", 17),
-    ("default_transaction_isolation", "read committed", 0),
-];
-
-/// The message that sets them for the whole session, if it is this backend's.
-pub fn shield_alone(server: &Server, backend_pid: i32) -> String {
-    format!("{READ_COMMITTED}; {}", shield(server, backend_pid))
+/// How long a setting lasts.
+#[derive(Clone, Copy)]
+enum Extent {
+    Session,
+    Transaction,
 }
 
-fn shield(server: &Server, backend_pid: i32) -> String {
-    let settings: Vec<String> = SHIELDED
+/// What a role's or a database's defaults must not do, by the major version that brought it.
+type Shielded = (&'static str, &'static str, u32);
+const SHIELDED: [Shielded; 3] = [
+    ("statement_timeout", "0", 0),
+    ("lock_timeout", "0", 0),
+    ("transaction_timeout", "0", 17),
+];
+const SHIELDED_BETWEEN_TRANSACTIONS: [Shielded; 2] = [
+    ("idle_session_timeout", "0", 14),
+    ("default_transaction_isolation", "read committed", 0),
+];
+const SHIELDED_IN_TRANSACTION: [Shielded; 1] = [("idle_in_transaction_session_timeout", "0", 0)];
+
+/// The message that keeps the session from being ended while it idles, if it is this backend's.
+pub fn shield_alone(server: &Server, backend_pid: i32) -> String {
+    let shield = shield(server, None, Extent::Session);
+    let is_expected = is_backend(backend_pid);
+    format!("{READ_COMMITTED}; {shield} WHERE {is_expected}")
+}
+
+/// Also has the server find out when this host is gone, where there is a lock to free then and TCP between.
+fn shield(server: &Server, request: Option<&Request>, extent: Extent) -> String {
+    let more: &[Shielded] = match extent {
+        Extent::Session => &SHIELDED_BETWEEN_TRANSACTIONS,
+        Extent::Transaction => &SHIELDED_IN_TRANSACTION,
+    };
+    let shielded = SHIELDED
         .iter()
+        .chain(more)
         .filter(|(_, _, since)| server.major_version >= *since)
-        .map(|(setting, value, _)| format!("pg_catalog.set_config('{setting}', '{value}', false)"))
-        .collect();
-    let settings = settings.join(", ");
-    format!("SELECT {settings} WHERE {}", is_backend(backend_pid))
+        .map(|(setting, value, _)| set_config(setting, value, extent));
+    let keepalive = request
+        .filter(|_| server.over_tcp)
+        .map(|request| request.lease.server_keepalive().settings());
+    let keepalive = keepalive.into_iter().flatten();
+    let keepalive = keepalive.map(|(setting, value)| set_config(setting, &value, extent));
+    let settings: Vec<String> = shielded.chain(keepalive).collect();
+    format!("SELECT {}", settings.join(", "))
+}
+
+fn set_application_name(request: &Request, stage: Stage, extent: Extent) -> String {
+    let name = request.identity.application_name(stage);
+    set_config("application_name", &name, extent)
+}
+
+fn set_config(setting: &str, value: &str, extent: Extent) -> String {
+    let is_local = match extent {
+        Extent::Session => "false",
+        Extent::Transaction => "true",
+    };
+    format!("pg_catalog.set_config('{setting}', '{value}', {is_local})")
 }

@@ -182,8 +182,9 @@ impl Running {
     /// Waits for the end, for at most 60 seconds; standard input stays open meanwhile.
     #[track_caller]
     pub fn wait(mut self) -> Finished {
+        let start = Instant::now();
         while self.is_running() {
-            if self.started.elapsed() > LIMIT {
+            if start.elapsed() > LIMIT {
                 self.fail(&format!("not ended after {LIMIT:?}"));
             }
             thread::sleep(PERIOD);

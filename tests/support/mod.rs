@@ -20,6 +20,7 @@ mod server;
 mod server_log;
 mod sessions;
 mod side_by_side;
+mod site;
 mod standby;
 mod stream;
 mod sys;
@@ -39,6 +40,7 @@ pub use sessions::{
     assert_free, await_solitude, backend_pid, holders, stop_in_a_try, terminate_holder, waiters,
 };
 pub use side_by_side::{Case, Place, compare};
+pub use site::Site;
 pub use standby::Standby;
 pub use wait::{until, within};
 pub use waiter::Waiter;

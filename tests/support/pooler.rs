@@ -100,6 +100,12 @@ impl Pooler {
         ]
     }
 
+    /// The socket that it listens on.
+    pub fn socket(&self) -> PathBuf {
+        let name = format!(".s.PGSQL.{PORT}");
+        self.watchdog.directory().join(name)
+    }
+
     /// A superuser's session in this database, through the pooler. It is for simple queries: a prepared statement is
     /// known to one backend only.
     #[track_caller]

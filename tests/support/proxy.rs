@@ -1,12 +1,15 @@
-//! A TCP relay in front of a server, which counts round trips, delays, stalls and cuts.
+//! A TCP relay in front of a server or pooler, which counts round trips, delays, stalls and cuts.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::pooler::Pooler;
 use super::server::Server;
 
 /// A listening relay. Dropped, it cuts its connections and listens no more.
@@ -16,7 +19,7 @@ pub struct Proxy {
 }
 
 struct Shared {
-    target: (String, u16),
+    target: SockAddr,
     delay: Duration,
     closed: AtomicBool,
     frozen: Mutex<bool>,
@@ -25,8 +28,8 @@ struct Shared {
 }
 
 struct Connection {
-    client: TcpStream,
-    server: TcpStream,
+    client: Socket,
+    server: Socket,
     turns: Mutex<Turns>,
 }
 
@@ -49,15 +52,26 @@ impl Proxy {
         Self::with_delay(server, Duration::ZERO)
     }
 
+    /// The same in front of a pooler, which itself has a Unix socket only.
+    pub fn to_pooler(pooler: &Pooler) -> Self {
+        let target = SockAddr::unix(pooler.socket()).expect("a short path");
+        Self::toward(target, Duration::ZERO)
+    }
+
     /// The same, and each piece of data arrives this much later: a round trip takes twice the delay.
     pub fn with_delay(server: &Server, delay: Duration) -> Self {
+        let host: IpAddr = server.host().parse().expect("a numeric address");
+        Self::toward(SocketAddr::new(host, server.port()).into(), delay)
+    }
+
+    fn toward(target: SockAddr, delay: Duration) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
         let port = listener
             .local_addr()
             .expect("a listener has an address")
             .port();
         let shared = Arc::new(Shared {
-            target: (server.host().to_owned(), server.port()),
+            target,
             delay,
             closed: AtomicBool::new(false),
             frozen: Mutex::new(false),
@@ -157,12 +171,16 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             return;
         }
         // A server that is down is met by the client as a connection that closes at once.
-        let Ok(server) = TcpStream::connect((shared.target.0.as_str(), shared.target.1)) else {
+        let Ok(server) = connect(&shared.target) else {
             continue;
         };
+        let client = Socket::from(client);
         // The proxy must not add the delays of Nagle's algorithm to those it is asked for.
         for socket in [&client, &server] {
-            socket.set_nodelay(true).expect("a socket takes options");
+            let is_tcp = socket.domain().expect("a socket has a family") != Domain::UNIX;
+            if is_tcp {
+                socket.set_tcp_nodelay(true).expect("TCP takes it");
+            }
         }
         let connection = Arc::new(Connection {
             client,
@@ -175,6 +193,12 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             thread::spawn(move || relay(direction, &connection, &shared));
         }
     }
+}
+
+fn connect(target: &SockAddr) -> std::io::Result<Socket> {
+    let socket = Socket::new(target.domain(), Type::STREAM, None)?;
+    socket.connect(target)?;
+    Ok(socket)
 }
 
 fn relay(direction: Direction, connection: &Connection, shared: &Shared) {

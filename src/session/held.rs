@@ -1,0 +1,99 @@
+//! A session that owns its lock: watched by heartbeats, and released once.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+
+use super::statements::{self, Grant, Proof};
+use super::{Request, Session};
+use crate::connection;
+use crate::lease::Lease;
+
+/// How long the release may take before the session counts as lost.
+const RELEASE_DEADLINE: Duration = Duration::from_secs(10);
+
+/// A session that owns a lock. There is one way out: [`HeldLock::release`].
+pub struct HeldLock {
+    session: Session,
+    backend_pid: i32,
+    lease: Lease,
+    heartbeat: String,
+    release: String,
+    /// When the statement was sent whose answer last proved that the lock is held.
+    proven: Instant,
+}
+
+impl HeldLock {
+    /// For a lock that was granted to a statement sent at `sent`.
+    pub(super) fn new(session: Session, request: &Request, grant: &Grant, sent: Instant) -> Self {
+        Self {
+            backend_pid: grant.backend_pid,
+            lease: request.lease,
+            heartbeat: statements::heartbeat(request, grant, &session.server),
+            release: statements::release(request, grant),
+            proven: sent,
+            session,
+        }
+    }
+
+    pub fn backend_pid(&self) -> i32 {
+        self.backend_pid
+    }
+
+    /// Waits for the end of the session, and has it prove at every heartbeat that it still holds the lock; what
+    /// ended that.
+    pub async fn lost(&mut self) -> String {
+        loop {
+            let next = self.proven + self.lease.heartbeat_interval();
+            tokio::select! {
+                cause = self.session.ended() => return cause,
+                () = sleep_until(next) => {}
+            }
+            let sent = Instant::now();
+            let limit = self.lease.heartbeat_deadline();
+            let proof = prove(&mut self.session, &self.heartbeat);
+            match timeout_at(sent + limit, proof).await {
+                Ok(Ok(())) => self.proven = sent,
+                Ok(Err(cause)) => return cause,
+                Err(_) => {
+                    let limit = humantime::format_duration(limit);
+                    return format!("no answer to a heartbeat within {limit}");
+                }
+            }
+        }
+    }
+
+    /// Frees the lock and waits until the server has confirmed it.
+    ///
+    /// The error says why it cannot be known that the lock was still held.
+    pub async fn release(mut self) -> Result<(), String> {
+        let released = prove(&mut self.session, &self.release);
+        match timeout(RELEASE_DEADLINE, released).await {
+            Ok(Ok(())) => {
+                self.session.close().await;
+                Ok(())
+            }
+            Ok(Err(cause)) => Err(cause),
+            Err(_) => {
+                let limit = RELEASE_DEADLINE.as_secs();
+                Err(format!("no answer to the unlock within {limit} s"))
+            }
+        }
+    }
+}
+
+/// Sends a statement that answers whether the lock was held; why it was not, or cannot be known to have been.
+async fn prove(session: &mut Session, statement: &str) -> Result<(), String> {
+    match session
+        .client
+        .simple_query(statement)
+        .await
+        .map(Proof::read)
+    {
+        Ok(Proof::Held) => Ok(()),
+        Ok(Proof::Elsewhere) => Err("a pooler gave the session another backend".to_owned()),
+        Ok(Proof::Gone) => Err("the server says that this session no longer held it".to_owned()),
+        Err(error) if session.is_lost(&error) => Err(session.ended_by(&error).await),
+        Err(error) => Err(connection::describe(&error)),
+    }
+}
