@@ -9,6 +9,7 @@ mod exit_codes;
 mod harness;
 mod inheritance;
 mod keys;
+mod lease;
 mod list;
 mod lost_session;
 mod parity;

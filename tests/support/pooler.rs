@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use postgres::{Client, Config, NoTls};
 
 use super::server::Server;
@@ -27,6 +29,7 @@ pub enum PoolMode {
 /// A running pooler, which ends with this value or with the test process.
 pub struct Pooler {
     watchdog: Watchdog,
+    pid: Pid,
 }
 
 impl Pooler {
@@ -114,6 +117,12 @@ impl Pooler {
             .unwrap_or_else(|error| panic!("{error:?}\n{}", self.log()))
     }
 
+    /// Stops `PgBouncer`'s only process: its kernel still takes and acknowledges what is sent to it.
+    #[track_caller]
+    pub fn freeze(&self) {
+        kill(self.pid, Signal::SIGSTOP).expect("it runs as long as this lives");
+    }
+
     /// Everything the pooler has logged.
     pub fn log(&self) -> String {
         self.watchdog.read_log()
@@ -135,8 +144,8 @@ impl Pooler {
         let data = watchdog.directory().join("data");
         watchdog.run(&["mkdir", path(&data)]);
         let there = ["env", "-C", path(&data)];
-        watchdog.launch(&[&there, words].concat());
-        let pooler = Self { watchdog };
+        let pid = watchdog.launch(&[&there, words].concat());
+        let pooler = Self { watchdog, pid };
         until("the start of the pooler", || {
             let ended = pooler.watchdog.saw_the_end();
             assert!(!ended, "{words:?} has ended:\n{}", pooler.log());
