@@ -258,7 +258,7 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__run)
-            opts="-w -n -N -E -s -c -q -v -d -h -p -U -? --timeout --nonblock --namespace --raw --conflict-exit-code --shared --command --scope --lease --grace --on-lost --quiet --verbose --dbname --host --port --username --help"
+            opts="-w -n -N -E -s -c -o -q -v -d -h -p -U -? --timeout --nonblock --namespace --raw --conflict-exit-code --shared --command --scope --lease --grace --close --on-lost --quiet --verbose --dbname --host --port --username --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -352,7 +352,7 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__try)
-            opts="-N -E -s -c -q -v -d -h -p -U -? --namespace --raw --conflict-exit-code --shared --command --scope --lease --grace --on-lost --quiet --verbose --dbname --host --port --username --help"
+            opts="-N -E -s -c -o -q -v -d -h -p -U -? --namespace --raw --conflict-exit-code --shared --command --scope --lease --grace --close --on-lost --quiet --verbose --dbname --host --port --username --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -185,6 +185,12 @@ pub struct JobArgs {
     #[arg(long, value_name = "DURATION")]
     pub grace: Option<String>,
 
+    /// No guardian: if pglock is killed with -9 the lock goes at once
+    ///
+    /// Without this a small process keeps the lock in that case until COMMAND has ended.
+    #[arg(short = 'o', long)]
+    pub close: bool,
+
     /// What to do with COMMAND when the lock is lost while it runs
     ///
     /// Either way the exit status is 123, and the cause is said.

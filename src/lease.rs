@@ -31,6 +31,21 @@ pub struct ServerKeepalive {
     pub user_timeout_milliseconds: u128,
 }
 
+/// What to do with the command when its lock is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OnLost {
+    Stop,
+    Warn,
+}
+
+/// What a command's time under the lock is bound by.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Between TERM and KILL.
+    pub grace: Duration,
+    pub on_lost: OnLost,
+}
+
 const DEFAULT: Duration = Duration::from_secs(30);
 const SHORTEST: Duration = Duration::from_secs(3);
 /// What kernels take: `TCP_KEEPIDLE` is at most 32767 s on Linux.

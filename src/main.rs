@@ -9,6 +9,8 @@ mod connection;
 mod duration;
 mod environment;
 mod exit;
+mod family;
+mod guardian;
 mod identity;
 mod inventory;
 mod key;

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::child::Child;
 use crate::exit::CommandEnd;
+use crate::lease::{OnLost, Terms};
 use crate::report::{self, Reporter};
 use crate::session::HeldLock;
 use crate::signals::{Caught, Signals};
@@ -26,21 +27,6 @@ pub enum End {
     Lost { cause: String },
     /// The lock was lost first; the command ended by itself, as [`OnLost::Warn`] has it.
     Outlived,
-}
-
-/// What to do with the command when its lock is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnLost {
-    Stop,
-    Warn,
-}
-
-/// What a command's time under the lock is bound by.
-#[derive(Clone, Copy, Debug)]
-pub struct Terms {
-    /// Between TERM and KILL.
-    pub grace: Duration,
-    pub on_lost: OnLost,
 }
 
 /// Watches until the command has ended, or until everything of it is dead because the lock was lost first.

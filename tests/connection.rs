@@ -1,14 +1,12 @@
 //! Where and how pglock connects: as psql does, whichever verb is called.
 
-use std::fs::{self, Permissions};
+use std::fs::{self};
 use std::net::TcpListener;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::support::{Finished, Pglock, Running, Server, Shutdown, until};
+use crate::support::{Finished, Pglock, Running, Server, until};
 
 const SECRET: &str = "s3cret-p4ss/w@rd";
 /// The same in a URI.
@@ -639,8 +637,6 @@ fn guarded() -> &'static Server {
         let mut client = server.client();
         client.batch_execute(create).unwrap();
         client.batch_execute(&role).unwrap();
-        client.batch_execute("ALTER SYSTEM SET ssl = on").unwrap();
-        make_certificate(&server);
         let rules = server.data_dir().join("pg_hba.conf");
         let others = fs::read_to_string(&rules).unwrap();
         fs::write(
@@ -648,29 +644,9 @@ fn guarded() -> &'static Server {
             format!("host all guarded all scram-sha-256\n{others}"),
         )
         .unwrap();
-        server.stop(Shutdown::Fast);
-        server.start_again();
+        server.restart_with_tls();
         server
     })
-}
-
-/// A certificate signed by itself, and its key, as the server wants them: its own, and nobody else's to read.
-fn make_certificate(server: &Server) {
-    let data = server.data_dir();
-    let (key, certificate) = (data.join("server.key"), data.join("server.crt"));
-    let options =
-        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test";
-    let mut openssl = Command::new("openssl");
-    openssl
-        .args(options.split(' '))
-        .args(["-keyout".as_ref(), key.as_os_str()])
-        .args(["-out".as_ref(), certificate.as_os_str()]);
-    Running::start(&mut openssl).wait().assert_code(0);
-    let owner = fs::metadata(&data).unwrap();
-    for file in [key, certificate] {
-        fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
-        chown(&file, Some(owner.uid()), Some(owner.gid())).unwrap();
-    }
 }
 
 #[track_caller]

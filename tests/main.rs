@@ -6,6 +6,7 @@ mod assets;
 mod connection;
 mod exclusion;
 mod exit_codes;
+mod guardian;
 mod harness;
 mod inheritance;
 mod keys;

@@ -9,6 +9,7 @@ use nix::libc;
 use nix::unistd::{Pid, close, execve, setpgid};
 
 use super::Command;
+use crate::guardian::HandOver;
 use crate::signals::{self, Inherited};
 
 /// Everything execve(2) needs, made before fork(2) so that the child does as little as possible.
@@ -35,8 +36,14 @@ impl Image {
     }
 
     /// Turns the calling process into the command, or reports the errno and ends.
-    pub fn turn_into(&self, own_group: bool, inherited: &Inherited, report: &OwnedFd) -> ! {
-        let errno = match prepare(own_group, inherited) {
+    pub fn turn_into(
+        &self,
+        own_group: bool,
+        inherited: &Inherited,
+        hand_over: Option<HandOver<'_>>,
+        report: &OwnedFd,
+    ) -> ! {
+        let errno = match prepare(own_group, inherited, hand_over) {
             Ok(()) => self.exec(),
             Err(errno) => errno,
         };
@@ -63,9 +70,16 @@ impl Image {
 }
 
 /// Undoes in the child what pglock and Rust's start-up did to the inherited process state.
-fn prepare(own_group: bool, inherited: &Inherited) -> nix::Result<()> {
+fn prepare(
+    own_group: bool,
+    inherited: &Inherited,
+    hand_over: Option<HandOver<'_>>,
+) -> nix::Result<()> {
     if own_group {
         setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+    }
+    if let Some(hand_over) = hand_over {
+        hand_over.send(own_group);
     }
     for fd in signals::closed_at_start() {
         close(fd)?;

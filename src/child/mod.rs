@@ -1,7 +1,6 @@
 //! The command as a process: started, signalled and reaped from this one place.
 
 mod image;
-mod tree;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -11,13 +10,14 @@ use std::os::fd::OwnedFd;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::libc;
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::Signal;
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork, getpgid, getpgrp, getpid, getsid, pipe2};
 
 use self::image::Image;
-use self::tree::Member;
 use crate::exit::{CommandEnd, Fault};
+use crate::family::{self, Family, as_group, send};
+use crate::guardian::HandOver;
 use crate::signals::{Caught, Inherited};
 
 /// What to run: the words of the command, and how its environment differs from pglock's.
@@ -33,8 +33,7 @@ pub struct Command {
 pub struct Child {
     pid: Pid,
     group: Group,
-    /// Children that this process had before, as a shell leaves them that became pglock by exec(2).
-    older: Vec<Pid>,
+    family: Family,
     is_reaped: bool,
 }
 
@@ -52,17 +51,25 @@ enum Group {
 impl Child {
     /// Starts `command` with the inherited descriptors, signal mask and dispositions.
     ///
-    /// The environment is pglock's own and the additions. Errors: [`Fault::CommandNotFound`],
+    /// The environment is pglock's own and the additions. The guardian, if there is one, is told. Errors: [`Fault::CommandNotFound`],
     /// [`Fault::CannotExecute`].
-    pub fn start(command: &Command, inherited: &Inherited) -> anyhow::Result<Self> {
+    pub fn start(
+        command: &Command,
+        inherited: &Inherited,
+        hand_over: Option<HandOver<'_>>,
+    ) -> anyhow::Result<Self> {
         let group = if has_controlling_terminal() {
             Group::Shared
         } else {
             Group::Own
         };
-        let older = tree::children_of_this_process();
+        // Children that this process had before, as a shell leaves them that became pglock by exec(2).
+        let guardian = hand_over.map(|hand_over| hand_over.guardian);
+        let mut older = family::children_of_this_process();
+        older.retain(|child| Some(*child) != guardian);
         // Orphans of the command stay in reach; those of older children are not ours to adopt.
         nix::sys::prctl::set_child_subreaper(older.is_empty())?;
+        older.extend(guardian);
         let image = Image::of(command)?;
         let (failure_of_exec, report) = pipe2(OFlag::O_CLOEXEC)?;
         // SAFETY: the child runs only `Image::turn_into`, which never returns. It calls the kernel and, for
@@ -70,7 +77,9 @@ impl Child {
         #[expect(unsafe_code, reason = "fork(2) has no safe form")]
         let forked = unsafe { fork() }?;
         let pid = match forked {
-            ForkResult::Child => image.turn_into(group == Group::Own, inherited, &report),
+            ForkResult::Child => {
+                image.turn_into(group == Group::Own, inherited, hand_over, &report)
+            }
             ForkResult::Parent { child } => child,
         };
         drop(report);
@@ -78,7 +87,7 @@ impl Child {
             None => Ok(Self {
                 pid,
                 group,
-                older,
+                family: Family::of_children_but(older, (group == Group::Own).then_some(pid)),
                 is_reaped: false,
             }),
             Some(errno) => {
@@ -117,45 +126,21 @@ impl Child {
     ///
     /// The error is why somebody could not be signalled; the others were.
     pub fn signal_all(&self, signal: Signal) -> nix::Result<()> {
-        let addressees: Vec<Pid> = match self.group {
-            Group::Shared => self.family().into_iter().map(|member| member.pid).collect(),
-            Group::Own => {
-                let family = self.family();
-                let outside = family.iter().filter(|member| member.group != self.pid);
-                [self.own_group()]
-                    .into_iter()
-                    .chain(outside.map(|member| member.pid))
-                    .collect()
-            }
-        };
-        let sent = send(addressees.iter().copied(), signal);
-        let _ = send(addressees, Signal::SIGCONT);
-        sent
+        self.family.signal(signal)
     }
 
     /// Whether anything that belongs to the command is still there; a child of pglock's counts until it is
     /// reaped.
     pub fn has_family(&self) -> bool {
-        !self.is_reaped || !self.family().is_empty()
-    }
-
-    /// The command's own group and all its descendants.
-    fn family(&self) -> Vec<Member> {
-        let group = Some(self.pid).filter(|_| self.group == Group::Own);
-        tree::family(&self.older, group)
+        !self.is_reaped || !self.family.is_gone()
     }
 
     /// The command's group, and the command itself where it has left it.
     fn leaders(&self) -> impl Iterator<Item = Pid> {
         let has_left = !self.is_reaped && getpgid(Some(self.pid)) != Ok(self.pid);
-        [self.own_group()]
+        [as_group(self.pid)]
             .into_iter()
             .chain(has_left.then_some(self.pid))
-    }
-
-    /// The command's process group, as kill(2) is told of it.
-    fn own_group(&self) -> Pid {
-        Pid::from_raw(-self.pid.as_raw())
     }
 
     /// Reaps every child that has ended, orphans that became ours among them; how the command ended, if it
@@ -203,18 +188,6 @@ fn end_of(status: i32) -> CommandEnd {
     }
     // The low 8 bits of what it passed to exit(3).
     CommandEnd::Exited(libc::WEXITSTATUS(status).to_le_bytes()[0])
-}
-
-/// Signals each of these; one that has gone meanwhile needs no signal. The first error, once all were tried.
-fn send(addressees: impl IntoIterator<Item = Pid>, signal: Signal) -> nix::Result<()> {
-    let mut sent = Ok(());
-    for addressee in addressees {
-        match kill(addressee, signal) {
-            Ok(()) | Err(Errno::ESRCH) => {}
-            Err(error) => sent = sent.and(Err(error)),
-        }
-    }
-    sent
 }
 
 fn has_controlling_terminal() -> bool {

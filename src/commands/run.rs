@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use tokio::time::{Instant, timeout};
 
 use crate::acquire::{Acquired, Patience, acquire};
@@ -12,15 +13,16 @@ use crate::command_line;
 use crate::connection::Settings;
 use crate::duration;
 use crate::exit::{self, Outcome};
+use crate::guardian::Guardian;
 use crate::identity::Identity;
 use crate::inventory;
 use crate::key::{LockName, Mode};
-use crate::lease::Lease;
+use crate::lease::{Lease, OnLost, Terms};
 use crate::naming::Naming;
 use crate::report::Reporter;
 use crate::session::{HeldLock, Request, Scope, Session};
 use crate::signals::{self, Inherited, Signals};
-use crate::supervise::{self, End, OnLost, Terms};
+use crate::supervise::{self, End};
 
 /// How long the question who holds the lock may take.
 const EXPLANATION_DEADLINE: Duration = Duration::from_secs(1);
@@ -51,6 +53,7 @@ struct Plan {
     words: Vec<OsString>,
     patience: Patience,
     terms: Terms,
+    guarded: bool,
     conflict_exit_code: u8,
     quiet: bool,
     report: Reporter,
@@ -105,13 +108,15 @@ impl Plan {
                     cli::OnLost::Warn => OnLost::Warn,
                 },
             },
+            guarded: !job.close,
             conflict_exit_code: job.conflict_exit_code.unwrap_or(exit::NOT_OBTAINED),
             quiet: job.quiet,
             report: Reporter::new(job.verbose),
         })
     }
 
-    /// Signals blocked → session → held lock → child → supervised → released.
+    /// Signals blocked → session → held lock → child → supervised → released; the guardian starts while the server
+    /// is waited for.
     fn carry_out(self) -> anyhow::Result<Outcome> {
         let inherited = signals::block()?;
         super::block_on(async move {
@@ -123,8 +128,9 @@ impl Plan {
                 &mut signals,
                 &self.report,
             );
-            match acquired.await? {
-                Acquired::Held(held) => self.run_under(held, signals, &inherited).await,
+            let (acquired, guardian) = tokio::join!(acquired, async { self.guardian() });
+            match acquired? {
+                Acquired::Held(held) => self.run_under(held, guardian?, signals, &inherited).await,
                 Acquired::Interrupted(signal) => Ok(Outcome::Interrupted {
                     signal: signal as i32,
                 }),
@@ -158,9 +164,22 @@ impl Plan {
         })
     }
 
+    fn guardian(&self) -> anyhow::Result<Option<Guardian>> {
+        if !self.guarded {
+            return Ok(None);
+        }
+        let guardian = Guardian::start(self.terms).context("starting the guardian")?;
+        if guardian.is_none() {
+            self.report
+                .detail(|| "no guardian: this kernel has no pidfd_open".to_owned());
+        }
+        Ok(guardian)
+    }
+
     async fn run_under(
         &self,
         mut held: HeldLock,
+        guardian: Option<Guardian>,
         mut signals: Signals,
         inherited: &Inherited,
     ) -> anyhow::Result<Outcome> {
@@ -168,7 +187,10 @@ impl Plan {
             words: self.words.clone(),
             environment: self.environment(&held),
         };
-        let mut child = match Child::start(&command, inherited) {
+        let hand_over = guardian
+            .as_ref()
+            .map(|guardian| guardian.hand_over(held.socket()));
+        let mut child = match Child::start(&command, inherited, hand_over) {
             Ok(child) => child,
             Err(error) => {
                 let _ = held.release().await;
@@ -193,6 +215,7 @@ impl Plan {
             End::Outlived => Ok(Outcome::Lost(None)),
             End::Ended(end) => {
                 self.report.detail(|| format!("command {end}"));
+                guardian.inspect(Guardian::dismiss);
                 Ok(match held.release().await {
                     Ok(()) => Outcome::Command(end),
                     Err(cause) => {

@@ -17,6 +17,7 @@ mod tls_settings;
 mod ways_around;
 
 use std::fmt;
+use std::os::fd::OwnedFd;
 
 use postgres_native_tls::TlsStream;
 use tokio_postgres::error::SqlState;
@@ -33,12 +34,18 @@ use crate::exit::Fault;
 /// The half of a connection that does the work; it ends when the connection does.
 pub type Link = Connection<Socket, TlsStream<Socket>>;
 
-/// An open connection.
+/// An open connection, and which of the settings' hosts it is to.
 pub struct Connected {
+    pub opened: Opened,
+    pub host: usize,
+}
+
+/// An open connection.
+pub struct Opened {
     pub client: Client,
     pub link: Link,
-    /// Which of the settings' hosts answered.
-    pub host: usize,
+    /// The socket that both use.
+    pub socket: OwnedFd,
 }
 
 /// Connects to the first server that answers, authenticates, and is what was asked for.
@@ -63,13 +70,7 @@ async fn connect_to_any(
     let mut reasons = Vec::new();
     for (at, host) in settings.hosts.iter().enumerate() {
         match connect_within(settings, host, wanted, application_name).await {
-            Ok((client, link)) => {
-                return Ok(Connected {
-                    client,
-                    link,
-                    host: at,
-                });
-            }
+            Ok(opened) => return Ok(Connected { opened, host: at }),
             Err(refusal) => {
                 reasons.push(format!("{host}: {}", refusal.reason));
                 if refusal.is_final {
@@ -89,7 +90,7 @@ pub async fn connect_to(
 ) -> anyhow::Result<Connected> {
     let server = &settings.hosts[host];
     match connect_within(settings, server, TargetSession::Any, application_name).await {
-        Ok((client, link)) => Ok(Connected { client, link, host }),
+        Ok(opened) => Ok(Connected { opened, host }),
         Err(refusal) => {
             Err(Fault::CannotConnect
                 .error(format!("cannot connect to {server}: {}", refusal.reason)))
@@ -102,10 +103,10 @@ async fn connect_within(
     host: &Host,
     wanted: TargetSession,
     application_name: &str,
-) -> Result<(Client, Link), Refusal> {
+) -> Result<Opened, Refusal> {
     let attempt = async {
-        let (client, link) = negotiation::open(settings, host, application_name).await?;
-        target::check(wanted, client, link).await
+        let opened = negotiation::open(settings, host, application_name).await?;
+        target::check(wanted, opened).await
     };
     let Some(limit) = settings.connect_timeout else {
         return attempt.await;

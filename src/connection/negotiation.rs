@@ -3,15 +3,15 @@
 use std::io;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio_postgres::Config;
 use tokio_postgres::config::{SslMode, SslNegotiation};
-use tokio_postgres::{Client, Config};
 
 use super::hosts::{Address, Host};
 use super::settings::Settings;
 use super::socket::Socket;
 use super::tls::LazyTls;
 use super::tls_settings::TlsMode;
-use super::{Link, Refusal};
+use super::{Opened, Refusal};
 
 /// How one try goes about encryption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub async fn open(
     settings: &Settings,
     host: &Host,
     application_name: &str,
-) -> Result<(Client, Link), Refusal> {
+) -> Result<Opened, Refusal> {
     let mut refused = Refusal::default();
     let mut reasons = Vec::new();
     for encryption in tries(settings.tls.mode, &host.address) {
@@ -66,7 +66,7 @@ async fn open_once(
     host: &Host,
     encryption: Encryption,
     application_name: &str,
-) -> Result<(Client, Link), Refusal> {
+) -> Result<Opened, Refusal> {
     let mut socket = Socket::connect(host, &settings.tcp).await?;
     if let Some(required) = &settings.required_peer {
         socket.check_peer(required)?;
@@ -106,8 +106,14 @@ async fn open_once(
         settings: &settings.tls,
         host: &host.name,
     };
+    let kept = socket.duplicate()?;
     let opened = config.connect_raw(socket, tls).await;
-    opened.map_err(|error| Refusal::from_session(&error, encrypted))
+    let (client, link) = opened.map_err(|error| Refusal::from_session(&error, encrypted))?;
+    Ok(Opened {
+        client,
+        link,
+        socket: kept,
+    })
 }
 
 /// Asks for TLS (PostgreSQL documentation, 55.2.11 "SSL Session Encryption").

@@ -1,6 +1,7 @@
 //! One stream type over TCP and Unix sockets.
 
 use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net;
 use std::path::Path;
@@ -36,6 +37,15 @@ impl Socket {
                 Ok(Self::Tcp(stream))
             }
         }
+    }
+
+    /// Another descriptor of the same socket.
+    pub fn duplicate(&self) -> io::Result<OwnedFd> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        }
+        .try_clone_to_owned()
     }
 
     /// Fails unless the process at the other end of a Unix socket runs as `user` (`requirepeer`).

@@ -1,30 +1,26 @@
 //! `target_session_attrs`: whether a server that let us in is of the wanted kind.
 
-use tokio_postgres::{Client, SimpleQueryMessage};
+use tokio_postgres::SimpleQueryMessage;
 
 use super::settings::TargetSession;
-use super::{Link, Refusal};
+use super::{Opened, Refusal};
 
 /// Passes the connection on if it is what `wanted` says; asks the server, in one round trip, unless anything
 /// will do.
-pub async fn check(
-    wanted: TargetSession,
-    client: Client,
-    mut link: Link,
-) -> Result<(Client, Link), Refusal> {
+pub async fn check(wanted: TargetSession, mut opened: Opened) -> Result<Opened, Refusal> {
     if wanted == TargetSession::Any {
-        return Ok((client, link));
+        return Ok(opened);
     }
     let answer = tokio::select! {
-        answer = client.simple_query(QUESTION) => answer,
-        ended = &mut link => {
+        answer = opened.client.simple_query(QUESTION) => answer,
+        ended = &mut opened.link => {
             let cause = ended.map_or_else(|error| super::describe(&error), |()| "closed".to_owned());
             return Err(Refusal::of(&cause));
         }
     };
     let answer = answer.map_err(|error| Refusal::of(&super::describe(&error)))?;
     match complaint(wanted, &Kind::read(&answer)) {
-        None => Ok((client, link)),
+        None => Ok(opened),
         Some(complaint) => Err(Refusal::of(complaint)),
     }
 }

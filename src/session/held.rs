@@ -1,5 +1,6 @@
 //! A session that owns its lock: watched by heartbeats, and released once.
 
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
@@ -38,6 +39,11 @@ impl HeldLock {
 
     pub fn backend_pid(&self) -> i32 {
         self.backend_pid
+    }
+
+    /// The socket of the session: as long as anybody has it open, the server knows of no end.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.session.socket.as_fd()
     }
 
     /// Waits for the end of the session, and has it prove at every heartbeat that it still holds the lock; what

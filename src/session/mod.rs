@@ -4,6 +4,7 @@ mod held;
 mod pooler;
 mod statements;
 
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -15,7 +16,7 @@ pub use self::held::HeldLock;
 use self::pooler::Pooling;
 pub use self::pooler::explain_refusal;
 use self::statements::Answer;
-use crate::connection::{self, Connected, Settings};
+use crate::connection::{self, Connected, Opened, Settings};
 use crate::exit::Fault;
 use crate::identity::Identity;
 use crate::key::Mode;
@@ -30,6 +31,7 @@ const GOODBYE_DEADLINE: Duration = Duration::from_secs(1);
 pub struct Session {
     client: Client,
     link: JoinHandle<Result<(), tokio_postgres::Error>>,
+    socket: OwnedFd,
     server: Server,
     /// Which of the settings' hosts it is connected to.
     host: usize,
@@ -110,7 +112,12 @@ impl Session {
     }
 
     async fn of(connected: Connected, settings: &Settings) -> anyhow::Result<Self> {
-        let Connected { client, link, host } = connected;
+        let Connected { opened, host } = connected;
+        let Opened {
+            client,
+            link,
+            socket,
+        } = opened;
         let told = |parameter| link.parameter(parameter).unwrap_or_default();
         let server = Server {
             major_version: leading_number(told("server_version")),
@@ -122,6 +129,7 @@ impl Session {
         Ok(Self {
             client,
             link,
+            socket,
             server,
             host,
             backend_pid,

@@ -26,6 +26,11 @@ pub fn kill_tree(root: Pid) {
     }
 }
 
+/// The processes whose parent this is.
+pub fn children_of(parent: Pid) -> Vec<Pid> {
+    children(parent.as_raw()).map(Pid::from_raw).collect()
+}
+
 fn children(parent: i32) -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
     entries.filter_map(move |entry| {

@@ -14,7 +14,7 @@ pub struct Member {
 /// A process as proc(5) describes it.
 struct Process {
     pid: i32,
-    is_zombie: bool,
+    state: char,
     parent: i32,
     group: i32,
 }
@@ -36,18 +36,32 @@ pub fn children_of_this_process() -> Vec<Pid> {
     }
 }
 
-/// Every descendant of this process but by way of its `older` children, and every member of `group`; zombies
-/// only where they are this process's to reap, each once.
+/// Where a family begins.
+#[derive(Debug)]
+pub enum Origin {
+    /// With the children of this process, these excepted.
+    ChildrenBut(Vec<Pid>),
+    Process(Pid),
+}
+
+/// What the origin names and all descendants of that, and every member of `group`; zombies only where they are
+/// this process's to reap, each once.
 ///
 /// Whoever is forked meanwhile may be missing. Complete only for a child subreaper (prctl(2)), whose orphaned
 /// descendants stay its own.
-pub fn family(older: &[Pid], group: Option<Pid>) -> Vec<Member> {
+pub fn family(origin: &Origin, group: Option<Pid>) -> Vec<Member> {
     let this = getpid().as_raw();
     let all: Vec<Process> = processes().collect();
     let children = |parent: i32| all.iter().filter(move |process| process.parent == parent);
-    let mut found: Vec<&Process> = children(this)
-        .filter(|child| !older.contains(&Pid::from_raw(child.pid)))
-        .collect();
+    let mut found: Vec<&Process> = match origin {
+        Origin::ChildrenBut(others) => children(this)
+            .filter(|child| !others.contains(&Pid::from_raw(child.pid)))
+            .collect(),
+        Origin::Process(pid) => all
+            .iter()
+            .filter(|process| process.pid == pid.as_raw())
+            .collect(),
+    };
     let mut visited = 0;
     while let Some(process) = found.get(visited) {
         found.extend(children(process.pid));
@@ -59,12 +73,17 @@ pub fn family(older: &[Pid], group: Option<Pid>) -> Vec<Member> {
     found.dedup_by_key(|process| process.pid);
     found
         .into_iter()
-        .filter(|process| !process.is_zombie || process.parent == this)
+        .filter(|process| process.state != 'Z' || process.parent == this)
         .map(|process| Member {
             pid: Pid::from_raw(process.pid),
             group: Pid::from_raw(process.group),
         })
         .collect()
+}
+
+/// Whether a process was stopped by a signal.
+pub fn is_stopped(pid: Pid) -> bool {
+    read(pid.as_raw()).is_some_and(|process| process.state == 'T')
 }
 
 fn processes() -> impl Iterator<Item = Process> {
@@ -80,7 +99,7 @@ fn read(pid: i32) -> Option<Process> {
     let mut fields = from_field_3.split(' ');
     Some(Process {
         pid,
-        is_zombie: fields.next()? == "Z",
+        state: fields.next()?.chars().next()?,
         parent: fields.next()?.parse().ok()?,
         group: fields.next()?.parse().ok()?,
     })
