@@ -61,6 +61,19 @@ pub struct ConnectionArgs {
     /// Role to connect as
     #[arg(short = 'U', long, global = true, value_name = "USER")]
     pub username: Option<String>,
+
+    /// Ask for the password before connecting, even if one is known
+    ///
+    /// Without it pglock asks, as psql does, when the server wants a password and none is known, if there is a
+    /// terminal.
+    #[arg(short = 'W', long, global = true, overrides_with = "no_password")]
+    pub password: bool,
+
+    /// Never ask for a password
+    ///
+    /// A server that wants one which is not known is then an error, as without a terminal (status 121).
+    #[arg(long, global = true, overrides_with = "password")]
+    pub no_password: bool,
 }
 
 /// What pglock can be asked to do.

@@ -12,6 +12,7 @@ mod keys;
 mod list;
 mod lost_session;
 mod parity;
+mod password_prompt;
 mod poolers;
 mod readme;
 mod regressions;

@@ -1,6 +1,7 @@
 //! `pglock list`: who holds and who waits.
 
 use std::io::{IsTerminal as _, stdout};
+use std::ops::ControlFlow;
 
 use glob::Pattern;
 use terminal_size::{Width, terminal_size_of};
@@ -12,7 +13,6 @@ use crate::inventory::{self, LockView, Scope, State};
 use crate::key::{LockKey, LockName};
 use crate::naming::Naming;
 use crate::output::{self, csv, json, table};
-use crate::session::Session;
 
 pub fn list(connection: &ConnectionArgs, args: &ListArgs) -> anyhow::Result<Outcome> {
     let filter = Filter::resolve(args)?;
@@ -22,12 +22,19 @@ pub fn list(connection: &ConnectionArgs, args: &ListArgs) -> anyhow::Result<Outc
     } else {
         Scope::CurrentDatabase
     };
-    let mut views = super::block_on(async {
-        let mut session = Session::open(&settings, "pglock list").await?;
+    let read = super::block_on(async {
+        let mut session = match super::open(&settings, "pglock list").await? {
+            ControlFlow::Continue(session) => session,
+            ControlFlow::Break(interrupted) => return Ok(ControlFlow::Break(interrupted)),
+        };
         let views = inventory::read(&mut session, scope).await?;
         session.close().await;
-        Ok(views)
+        Ok(ControlFlow::Continue(views))
     })?;
+    let mut views = match read {
+        ControlFlow::Continue(views) => views,
+        ControlFlow::Break(interrupted) => return Ok(interrupted),
+    };
     views.retain(|view| filter.accepts(view));
     if args.quiet {
         return Ok(if views.iter().any(|view| view.state == State::Held) {

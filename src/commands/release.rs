@@ -1,6 +1,7 @@
 //! `pglock release`: free locks that others hold, by ending their sessions.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _, stderr, stdin};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -35,7 +36,10 @@ pub fn release(connection: &ConnectionArgs, args: &ReleaseArgs) -> anyhow::Resul
     };
     let settings = Settings::resolve(connection)?;
     super::block_on(async {
-        let mut session = Session::open(&settings, "pglock release").await?;
+        let mut session = match super::open(&settings, "pglock release").await? {
+            ControlFlow::Continue(session) => session,
+            ControlFlow::Break(interrupted) => return Ok(interrupted),
+        };
         session.survive_idling().await?;
         let mut tally = Tally::default();
         for lock in &locks {

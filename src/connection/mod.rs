@@ -7,11 +7,13 @@ mod hosts;
 mod keywords;
 mod negotiation;
 mod password_file;
+mod prompt;
 mod service_file;
 mod settings;
 mod socket;
 mod sources;
 mod target;
+mod terminal;
 mod tls;
 mod tls_settings;
 mod ways_around;
@@ -36,38 +38,59 @@ pub type Link = Connection<Socket, TlsStream<Socket>>;
 /// Connects to the first server that answers, authenticates, and is what was asked for.
 ///
 /// The next host is tried only when one cannot be reached, is starting up, or is not the wanted kind, as libpq
-/// does: a refused password is final. Errors are [`Fault::CannotConnect`].
+/// does: a refused password is final. One that is wanted and not known is asked for on the terminal, as psql
+/// does, and then all hosts are tried once more. Errors are [`Fault::CannotConnect`].
 pub async fn connect(
     settings: &Settings,
     application_name: &str,
 ) -> anyhow::Result<(Client, Link)> {
+    settings.prompt.ask_if_forced(&settings.user).await?;
+    let mut connected = connect_as_wanted(settings, application_name).await;
+    if connected
+        .as_ref()
+        .is_err_and(|refusal| refusal.is_for_want_of_a_password)
+        && settings.prompt.ask(&settings.user).await?
+    {
+        connected = connect_as_wanted(settings, application_name).await;
+    }
+    connected.map_err(|refusal| {
+        Fault::CannotConnect.error(format!("cannot connect to {}", refusal.reason))
+    })
+}
+
+async fn connect_as_wanted(
+    settings: &Settings,
+    application_name: &str,
+) -> Result<(Client, Link), Refusal> {
     let first = connect_to_any(settings, settings.target, application_name).await;
     match (first, settings.target) {
-        (Err(_), TargetSession::PreferStandby) => {
+        (Err(refusal), TargetSession::PreferStandby) if !refusal.is_for_want_of_a_password => {
             connect_to_any(settings, TargetSession::Any, application_name).await
         }
         (connected, _) => connected,
     }
 }
 
+/// The refusal is the last host's, with the reasons of all.
 async fn connect_to_any(
     settings: &Settings,
     wanted: TargetSession,
     application_name: &str,
-) -> anyhow::Result<(Client, Link)> {
+) -> Result<(Client, Link), Refusal> {
+    let mut refused = Refusal::default();
     let mut reasons = Vec::new();
     for host in &settings.hosts {
         match connect_within(settings, host, wanted, application_name).await {
             Ok(connected) => return Ok(connected),
-            Err(refusal) => {
-                reasons.push(format!("{host}: {}", refusal.reason));
-                if refusal.is_final {
-                    break;
-                }
-            }
+            Err(refusal) => refused = refusal,
+        }
+        reasons.push(format!("{host}: {}", refused.reason));
+        if refused.is_final {
+            break;
         }
     }
-    Err(Fault::CannotConnect.error(format!("cannot connect to {}", reasons.join("; "))))
+    refused.reason = reasons.join("; ");
+    Err(refused)
 }
 
 async fn connect_within(
@@ -96,6 +119,7 @@ struct Refusal {
     is_final: bool,
     /// Another choice about encryption may succeed on the same host.
     depends_on_encryption: bool,
+    is_for_want_of_a_password: bool,
 }
 
 impl Refusal {
@@ -106,8 +130,23 @@ impl Refusal {
         }
     }
 
+    /// Final, as for libpq.
+    fn for_want_of_a_password() -> Self {
+        Self {
+            reason: "the server wants a password: give it in PGPASSWORD or in the password file (~/.pgpass)"
+                .to_owned(),
+            is_final: true,
+            depends_on_encryption: false,
+            is_for_want_of_a_password: true,
+        }
+    }
+
     /// The server, or TLS, refused once the socket was connected.
     fn from_session(error: &tokio_postgres::Error, encrypted: bool) -> Self {
+        // Said by the client library alone, which has no code for it.
+        if error.code().is_none() && innermost(error).to_string() == "password missing" {
+            return Self::for_want_of_a_password();
+        }
         let code = error.code();
         Self {
             reason: describe(error),
@@ -117,6 +156,7 @@ impl Refusal {
                 Some(code) => *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
                 None => encrypted,
             },
+            is_for_want_of_a_password: false,
         }
     }
 }

@@ -96,7 +96,8 @@ async fn open_once(
     } else {
         config.ssl_mode(SslMode::Disable);
     }
-    if let Some(password) = &host.password {
+    let known = host.password.as_ref().map(String::as_bytes);
+    if let Some(password) = settings.prompt.typed().or(known) {
         config.password(password);
     }
     if let Some(options) = &settings.server_options {

@@ -10,6 +10,7 @@ use super::conninfo::Parameters;
 use super::hosts::{Host, hosts};
 use super::keywords;
 use super::password_file;
+use super::prompt::Prompt;
 use super::tls_settings::TlsSettings;
 use super::{home, sources};
 use crate::cli::ConnectionArgs;
@@ -30,6 +31,7 @@ pub struct Settings {
     pub required_peer: Option<String>,
     pub tcp: TcpSettings,
     pub target: TargetSession,
+    pub prompt: Prompt,
 }
 
 /// What the kernel does to find out whether the other end is still there.
@@ -105,6 +107,7 @@ impl Settings {
             required_peer: given.text("requirepeer"),
             tcp: tcp_settings(&mut given)?,
             target: target_session(&mut given)?,
+            prompt: Prompt::resolve(args),
         })
     }
 }
