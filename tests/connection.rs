@@ -177,6 +177,33 @@ fn options_may_stand_before_and_after_the_subcommand() {
 }
 
 #[test]
+fn of_an_option_given_twice_the_last_one_counts() {
+    let server = Server::shared();
+    let (database, role) = (server.database(), server.role(""));
+    let port = server.port().to_string();
+    let before = [
+        ["-h", "/nonexistent"],
+        ["-p", "1"],
+        ["-U", "nobody"],
+        ["-d", "nosuch"],
+    ];
+    let after = [
+        ["-h", server.host()],
+        ["-p", &port],
+        ["-U", &role],
+        ["-d", &database],
+    ];
+    let all = [before.concat(), after.concat()];
+    for (before, after) in [(all.concat(), vec![]), (vec![], all.concat())] {
+        let there = reached(nowhere(), &before, &after);
+        assert_eq!([&there.database, &there.user], [&database, &role]);
+    }
+    // The subcommand stands between.
+    let there = reached(nowhere(), &all[0], &all[1]);
+    assert_eq!([&there.database, &there.user], [&database, &role]);
+}
+
+#[test]
 fn a_host_is_a_name_an_address_or_the_directory_of_a_socket() {
     let server = Server::shared();
     let (host, port) = (server.host(), server.port().to_string());

@@ -139,7 +139,7 @@ fn of_password_and_no_password_the_last_one_counts() {
         // One that is known is asked for all the same, and what is typed counts.
         let mut terminal = guarded()
             .env("PGPASSWORD", "wrong")
-            .args(["list", "-q", "--no-password", option])
+            .args(["list", "-q", option, "--no-password", option])
             .on_terminal();
         terminal.wait_for(PROMPT);
         terminal.write(b"s3cret\n");
