@@ -47,7 +47,8 @@ pub struct ConnectionArgs {
     /// Database name, or a connection URI or keyword=value string
     ///
     /// As psql's -d: parameters of a connection string win over -h, -p and -U. Of options given twice the last
-    /// one counts.
+    /// one counts. {namespace} stands for the lock's namespace, and {shard:N} for a number below N that the
+    /// lock's name decides: SHA-256(NAME), its first 8 bytes as an unsigned number, modulo N.
     #[arg(
         short,
         long,
@@ -354,7 +355,7 @@ pub const ENVIRONMENT: [(&str, &str); 7] = [
     ),
     (
         "PGLOCK_URL",
-        "where to connect: a URI or a keyword=value string; options win over it",
+        "where to connect: a URI or a keyword=value string, {namespace} and {shard:N} in it as in -d; options win over it",
     ),
     (
         "PGHOST, PGPORT, PGDATABASE, PGUSER, PGPASSFILE, PGSERVICE, PGSSLMODE and the other PG* variables",

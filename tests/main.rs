@@ -25,6 +25,7 @@ mod round_trips;
 mod server_log;
 mod signals;
 mod support;
+mod templates;
 mod tls;
 mod unfit_servers;
 mod usage;

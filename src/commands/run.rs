@@ -80,7 +80,7 @@ impl Plan {
             command: command_line::display(&words),
         };
         Ok(Self {
-            settings: Settings::resolve_for_lock(connection)?,
+            settings: Settings::resolve_for_lock(connection, &identity.lock)?,
             request: Request {
                 identity,
                 mode: if job.shared {

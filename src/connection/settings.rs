@@ -7,14 +7,16 @@ use anyhow::Context as _;
 use nix::unistd::{User, geteuid};
 
 use super::conninfo::Parameters;
+use super::home;
 use super::hosts::{Host, hosts};
 use super::keywords;
 use super::password_file;
+use super::places::Place;
 use super::prompt::Prompt;
 use super::tls_settings::TlsSettings;
-use super::{home, sources};
 use crate::cli::ConnectionArgs;
 use crate::exit::Fault;
+use crate::key::Lock;
 
 /// Everything needed to open a session. Passwords have no way into any output: there is no Debug.
 pub struct Settings {
@@ -65,17 +67,17 @@ const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Settings {
     /// As [`Self::resolve`], for a session that is to hold a lock: of several hosts the primary is wanted.
-    pub fn resolve_for_lock(args: &ConnectionArgs) -> anyhow::Result<Self> {
-        let mut settings = Self::resolve(args)?;
+    pub fn resolve_for_lock(args: &ConnectionArgs, lock: &Lock) -> anyhow::Result<Self> {
+        let mut settings = Self::resolve(args, Place::of_lock(args, lock)?)?;
         if settings.hosts.len() > 1 && settings.target == TargetSession::Any {
             settings.target = TargetSession::Primary;
         }
         Ok(settings)
     }
 
-    /// Reads options, environment, service and password files; errors are [`Fault::Usage`].
-    pub fn resolve(args: &ConnectionArgs) -> anyhow::Result<Self> {
-        let parameters = sources::gather(args)?;
+    /// Makes sense of a place's parameters, and reads the password file; errors are [`Fault::Usage`].
+    pub fn resolve(args: &ConnectionArgs, place: Place) -> anyhow::Result<Self> {
+        let parameters = place.0;
         refuse_misplaced_uris(&parameters)?;
         refuse_what_cannot_be_done(&parameters)?;
         let mut given = Given(parameters);
