@@ -239,6 +239,26 @@ fn one_answer_does_for_all_sessions_of_a_run() {
     finished.assert(questions == 1, "one question");
 }
 
+#[test]
+fn one_answer_does_for_all_shards() {
+    for number in 0..2 {
+        server().execute(&format!("CREATE DATABASE asked_{number}"));
+    }
+    for words in [
+        &["list", "-q"][..],
+        &["release", "-f", "my_lock", "nightly-report"],
+    ] {
+        let template = ["-d", "asked_{shard:2}"];
+        let mut terminal = guarded().args(words).args(template).on_terminal();
+        terminal.wait_for(PROMPT);
+        terminal.write(b"s3cret\n");
+        terminal
+            .wait()
+            .assert_code(1)
+            .assert_stdout(&format!("{PROMPT}\r\n"));
+    }
+}
+
 fn guarded() -> Pglock {
     Pglock::new(server()).env("PGUSER", "guarded")
 }

@@ -2,12 +2,13 @@
 
 use std::io::{IsTerminal as _, stdout};
 use std::ops::ControlFlow;
+use std::rc::Rc;
 
 use glob::Pattern;
 use terminal_size::{Width, terminal_size_of};
 
 use crate::cli::{ConnectionArgs, Format, ListArgs};
-use crate::connection::{self, Place, Settings};
+use crate::connection::{self, Place, Prompt, Settings};
 use crate::exit::Outcome;
 use crate::inventory::{self, LockView, Scope, State};
 use crate::key::{LockKey, LockName};
@@ -114,10 +115,11 @@ impl Search {
         }
         let is_together =
             |a: &Place, b: &Place| a == b || args.all_databases && a.is_on_the_server_of(b);
+        let prompt = Rc::new(Prompt::resolve(connection));
         connection::group(wanted, is_together)
             .into_iter()
             .map(|(place, wanted)| {
-                let settings = Settings::resolve(connection, place)?;
+                let settings = Settings::resolve(place, Rc::clone(&prompt))?;
                 Ok(Self { settings, wanted })
             })
             .collect()

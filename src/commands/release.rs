@@ -2,12 +2,13 @@
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _, stderr, stdin};
 use std::ops::ControlFlow;
+use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
 use crate::cli::{ConnectionArgs, ReleaseArgs};
-use crate::connection::{self, Place, Settings};
+use crate::connection::{self, Place, Prompt, Settings};
 use crate::duration;
 use crate::exit::Outcome;
 use crate::inventory::{self, LockView, Termination};
@@ -58,9 +59,10 @@ fn tasks(
         Ok((Place::of_lock(connection, &lock)?, lock))
     });
     let locks = locks.collect::<anyhow::Result<Vec<_>>>()?;
+    let prompt = Rc::new(Prompt::resolve(connection));
     connection::group(locks, Place::eq)
         .into_iter()
-        .map(|(place, locks)| Ok((Settings::resolve(connection, place)?, locks)))
+        .map(|(place, locks)| Ok((Settings::resolve(place, Rc::clone(&prompt))?, locks)))
         .collect()
 }
 

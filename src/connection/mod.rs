@@ -29,6 +29,7 @@ use tokio_postgres::{Client, Connection};
 pub use self::announced::backend_pid;
 use self::hosts::{Address, Host};
 pub use self::places::{Place, group};
+pub use self::prompt::Prompt;
 pub use self::settings::Settings;
 use self::settings::TargetSession;
 use self::socket::Socket;

@@ -96,8 +96,8 @@ async fn open_once(
     } else {
         config.ssl_mode(SslMode::Disable);
     }
-    let known = host.password.as_ref().map(String::as_bytes);
-    if let Some(password) = settings.prompt.typed().or(known) {
+    let known = || host.password.clone().map(String::into_bytes);
+    if let Some(password) = settings.prompt.typed(&settings.user).or_else(known) {
         config.password(password);
     }
     if let Some(options) = &settings.server_options {

@@ -1,16 +1,17 @@
 //! Asking a person for the password: when, and how often.
 
-use std::cell::OnceCell;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 
 use super::terminal;
 use crate::cli::ConnectionArgs;
 
-/// The password that is asked for, at most once for all sessions. There is no Debug.
+/// The passwords that are asked for, each role's at most once for all sessions on all servers. There is no Debug.
 pub struct Prompt {
     when: When,
-    typed: OnceCell<Vec<u8>>,
+    typed: RefCell<BTreeMap<String, Vec<u8>>>,
 }
 
 /// psql's rules (its manual page on `-w` and `-W`).
@@ -31,13 +32,13 @@ impl Prompt {
         };
         Self {
             when,
-            typed: OnceCell::new(),
+            typed: RefCell::default(),
         }
     }
 
-    /// What was typed, for every host, as it is; an empty line is no password.
-    pub fn typed(&self) -> Option<&[u8]> {
-        let typed = self.typed.get().map(Vec::as_slice);
+    /// What was typed, as it is; an empty line is no password.
+    pub fn typed(&self, user: &str) -> Option<Vec<u8>> {
+        let typed = self.typed.borrow().get(user).cloned();
         typed.filter(|password| !password.is_empty())
     }
 
@@ -52,12 +53,16 @@ impl Prompt {
     ///
     /// Dropped before it is done, it leaves the terminal as it was.
     pub async fn ask(&self, user: &str) -> anyhow::Result<bool> {
-        if self.typed.get().is_some() || matches!(self.when, When::Never) {
+        if matches!(self.when, When::Never) || self.typed.borrow().contains_key(user) {
             return Ok(false);
         }
         let prompt = format!("Password for user {}: ", crate::text::printable(user));
         let typed = terminal::read_unseen(&prompt).await;
         let typed = typed.context("asking for the password on the terminal")?;
-        Ok(typed.is_some_and(|typed| self.typed.set(typed).is_ok()))
+        let Some(typed) = typed else {
+            return Ok(false);
+        };
+        self.typed.borrow_mut().insert(user.to_owned(), typed);
+        Ok(true)
     }
 }

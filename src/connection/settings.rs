@@ -1,6 +1,7 @@
 //! Where and how to connect, resolved once.
 
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -33,7 +34,7 @@ pub struct Settings {
     pub required_peer: Option<String>,
     pub tcp: TcpSettings,
     pub target: TargetSession,
-    pub prompt: Prompt,
+    pub prompt: Rc<Prompt>,
 }
 
 /// What the kernel does to find out whether the other end is still there.
@@ -68,7 +69,8 @@ const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 impl Settings {
     /// As [`Self::resolve`], for a session that is to hold a lock: of several hosts the primary is wanted.
     pub fn resolve_for_lock(args: &ConnectionArgs, lock: &Lock) -> anyhow::Result<Self> {
-        let mut settings = Self::resolve(args, Place::of_lock(args, lock)?)?;
+        let prompt = Rc::new(Prompt::resolve(args));
+        let mut settings = Self::resolve(Place::of_lock(args, lock)?, prompt)?;
         if settings.hosts.len() > 1 && settings.target == TargetSession::Any {
             settings.target = TargetSession::Primary;
         }
@@ -76,7 +78,7 @@ impl Settings {
     }
 
     /// Makes sense of a place's parameters, and reads the password file; errors are [`Fault::Usage`].
-    pub fn resolve(args: &ConnectionArgs, place: Place) -> anyhow::Result<Self> {
+    pub fn resolve(place: Place, prompt: Rc<Prompt>) -> anyhow::Result<Self> {
         let parameters = place.0;
         refuse_misplaced_uris(&parameters)?;
         refuse_what_cannot_be_done(&parameters)?;
@@ -109,7 +111,7 @@ impl Settings {
             required_peer: given.text("requirepeer"),
             tcp: tcp_settings(&mut given)?,
             target: target_session(&mut given)?,
-            prompt: Prompt::resolve(args),
+            prompt,
         })
     }
 }
