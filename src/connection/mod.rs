@@ -2,6 +2,9 @@
 
 mod announced;
 mod conninfo;
+#[cfg(test)]
+mod fuzz;
+mod given;
 mod home;
 mod hosts;
 mod keywords;
