@@ -49,11 +49,11 @@ async fn open(
     let mut signals = Signals::open(&inherited)?;
     let opened = tokio::select! {
         biased;
-        signal = signals.next_ending() => ControlFlow::Break(Outcome::Interrupted {
-            signal: signal? as i32,
-        }),
-        session = Session::open(settings, application_name) => ControlFlow::Continue(session?),
+        signal = signals.next_ending() => signal
+            .map(|signal| ControlFlow::Break(Outcome::Interrupted { signal: signal as i32 }))
+            .map_err(Into::into),
+        session = Session::open(settings, application_name) => session.map(ControlFlow::Continue),
     };
     inherited.unblock()?;
-    Ok(opened)
+    opened
 }
