@@ -22,6 +22,7 @@ mod regressions_signals;
 mod regressions_told;
 mod release;
 mod round_trips;
+mod secrets;
 mod server_log;
 mod signals;
 mod support;
