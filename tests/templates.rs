@@ -45,7 +45,7 @@ fn the_databases_of_one_server_share_the_locks() {
             &["run", "-v", name, "true"][..],
             &["try", "-v", "-N", "ns", name, "true"],
         ] {
-            assert_reaches(&spread().args(words).run(), database);
+            assert_reaches(&spread(server()).args(words).run(), database);
         }
         let option = ["try", "-v", "-d", "spread_{shard:4}", name, "true"];
         assert_reaches(&Pglock::new(server()).args(option).run(), database);
@@ -53,7 +53,9 @@ fn the_databases_of_one_server_share_the_locks() {
     // A raw key's name is the key as it is shown.
     for key in ["42", "+42"] {
         assert_reaches(
-            &spread().args(["run", "-v", "--raw", key, "true"]).run(),
+            &spread(server())
+                .args(["run", "-v", "--raw", key, "true"])
+                .run(),
             "spread_1",
         );
     }
@@ -87,6 +89,9 @@ fn the_hosts_may_be_the_shards() {
 
 #[test]
 fn list_and_release_follow_the_names() {
+    // Whose locks are all of this test.
+    let server = start();
+    let spread = || spread(&server);
     let holders: Vec<_> = LIVES_IN
         .iter()
         .map(|(name, _)| spread().hold(name))
@@ -115,7 +120,7 @@ fn list_and_release_follow_the_names() {
         .assert_code(1)
         .assert_silent();
 
-    let elsewhere = Pglock::new(server()).env("PGDATABASE", "spread_0");
+    let elsewhere = Pglock::new(&server).env("PGDATABASE", "spread_0");
     elsewhere
         .args(["list", "-q", "my_lock"])
         .run()
@@ -182,11 +187,18 @@ fn a_namespace_that_is_missing_is_a_usage_error() {
         );
     }
     // Nothing is missing where it does not count.
-    let by_option = ["list", "-q", "-d", &own_uri("postgres"), "x"];
+    let by_option = ["list", "-q", "-d", &uri(server(), "postgres"), "x"];
     pglock().args(by_option).run().assert_code(1);
     pglock().args(["key", "42"]).run().assert_code(0);
     let by_variable = pglock().env("PGLOCK_NAMESPACE", "spread_0");
-    let words = ["run", "-v", "-d", &own_uri("{namespace}"), "x", "true"];
+    let words = [
+        "run",
+        "-v",
+        "-d",
+        &uri(server(), "{namespace}"),
+        "x",
+        "true",
+    ];
     assert_reaches(&by_variable.args(words).run(), "spread_0");
 }
 
@@ -217,7 +229,7 @@ fn other_braces_stay_as_they_are() {
     }
     // So a database may still have the name of a placeholder.
     server.execute("CREATE DATABASE \"{namespace}\"");
-    let encoded = own_uri("%7Bnamespace%7D");
+    let encoded = uri(server, "%7Bnamespace%7D");
     let words = ["run", "-v", "-d", &encoded, "x", "true"];
     assert_reaches(&Pglock::without_server().args(words).run(), "{namespace}");
 }
@@ -241,12 +253,11 @@ fn assert_usage_error(finished: &Finished, part: &str) {
 }
 
 /// pglock with its locks spread over four databases.
-fn spread() -> Pglock {
-    Pglock::without_server().env("PGLOCK_URL", own_uri("spread_{shard:4}"))
+fn spread(server: &Server) -> Pglock {
+    Pglock::without_server().env("PGLOCK_URL", uri(server, "spread_{shard:4}"))
 }
 
-fn own_uri(database: &str) -> String {
-    let server = server();
+fn uri(server: &Server, database: &str) -> String {
     format!(
         "postgres://postgres@{}:{}/{database}",
         server.host(),
@@ -256,11 +267,13 @@ fn own_uri(database: &str) -> String {
 
 fn server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
-    SERVER.get_or_init(|| {
-        let server = Server::start();
-        for number in 0..4 {
-            server.execute(&format!("CREATE DATABASE spread_{number}"));
-        }
-        server
-    })
+    SERVER.get_or_init(start)
+}
+
+fn start() -> Server {
+    let server = Server::start();
+    for number in 0..4 {
+        server.execute(&format!("CREATE DATABASE spread_{number}"));
+    }
+    server
 }
