@@ -65,26 +65,56 @@ fn the_databases_of_one_server_share_the_locks() {
 fn the_hosts_may_be_the_shards() {
     let servers = [Server::start(), Server::start()];
     let scratch = Watchdog::start();
-    // Names that differ in the number only, each the way to one server.
     for (number, server) in servers.iter().enumerate() {
-        let directory = scratch.directory().join(format!("s{number}"));
-        fs::create_dir(&directory).unwrap();
-        let socket = format!(".s.PGSQL.{}", server.port());
-        symlink(
-            server.socket_dir().join(socket),
-            directory.join(".s.PGSQL.5432"),
-        )
-        .unwrap();
+        make_way(&scratch, number, server);
         server.execute(&format!("CREATE DATABASE \"ns {number}\""));
     }
-    let directory = scratch.directory().to_str().unwrap().replace('/', "%2F");
-    let url = format!("postgres://postgres@{directory}%2Fs{{shard:2}}/{{namespace}}");
-    let pglock = || Pglock::without_server().env("PGLOCK_URL", &url);
     for (name, number) in [("my_lock", 0), ("nightly-report", 1)] {
         let namespace = format!("ns {number}");
         let words = ["run", "-v", "-N", &namespace, name, "true"];
-        assert_reaches(&pglock().args(words).run(), &namespace);
+        let pglock = by_ways(&scratch, "{namespace}");
+        assert_reaches(&pglock.args(words).run(), &namespace);
     }
+}
+
+#[test]
+fn a_shard_that_cannot_be_reached_leaves_all_locks_as_they_are() {
+    let server = Server::start();
+    let scratch = Watchdog::start();
+    make_way(&scratch, 0, &server);
+    let pglock = || by_ways(&scratch, "postgres");
+    let holder = pglock().hold("my_lock");
+    for words in [
+        &["release", "-f", "my_lock", "nightly-report"][..],
+        &["list", "my_lock", "nightly-report"],
+        &["list"],
+    ] {
+        pglock()
+            .args(words)
+            .run()
+            .assert_code(121)
+            .assert_stdout("")
+            .assert_one_message()
+            .assert_stderr_has("/s1 port 5432");
+    }
+    holder.let_go().assert_code(0).assert_stderr("");
+}
+
+/// Makes the directory `sN` a way to the server: shards whose names differ in the number only.
+fn make_way(scratch: &Watchdog, number: usize, server: &Server) {
+    let directory = scratch.directory().join(format!("s{number}"));
+    fs::create_dir(&directory).unwrap();
+    let socket = server
+        .socket_dir()
+        .join(format!(".s.PGSQL.{}", server.port()));
+    symlink(socket, directory.join(".s.PGSQL.5432")).unwrap();
+}
+
+/// pglock with its locks spread over `s0` and `s1`.
+fn by_ways(scratch: &Watchdog, database: &str) -> Pglock {
+    let directory = scratch.directory().to_str().unwrap().replace('/', "%2F");
+    let url = format!("postgres://postgres@{directory}%2Fs{{shard:2}}/{database}");
+    Pglock::without_server().env("PGLOCK_URL", url)
 }
 
 #[test]

@@ -32,14 +32,19 @@ pub fn release(connection: &ConnectionArgs, args: &ReleaseArgs) -> anyhow::Resul
     };
     let tasks = tasks(connection, args, &naming)?;
     super::block_on(async {
-        let mut tally = Tally::default();
-        for (settings, locks) in &tasks {
-            let mut session = match super::open(settings, "pglock release").await? {
+        // All of them first: a place that cannot be reached must not leave the work half done.
+        let mut opened = Vec::new();
+        for (settings, locks) in tasks {
+            let mut session = match super::open(&settings, "pglock release").await? {
                 ControlFlow::Continue(session) => session,
                 ControlFlow::Break(interrupted) => return Ok(interrupted),
             };
             session.survive_idling().await?;
-            for lock in locks {
+            opened.push((session, locks));
+        }
+        let mut tally = Tally::default();
+        for (mut session, locks) in opened {
+            for lock in &locks {
                 release_one(&mut session, lock, args, timeout, &mut tally).await?;
             }
             session.close().await;
