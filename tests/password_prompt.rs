@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use crate::support::{
-    Finished, Pglock, PoolMode, Pooler, Pty, Server, Shutdown, assert_free, until,
+    Finished, Pglock, PoolMode, Pooler, Pty, Server, Shutdown, assert_free, program, until,
 };
 
 const PROMPT: &str = "Password for user guarded: ";
@@ -40,7 +40,7 @@ fn every_verb_asks_for_a_password_that_is_wanted_and_not_known() {
 
 #[test]
 fn psql_asks_in_the_same_words() {
-    let mut psql = Command::new("psql");
+    let mut psql = Command::new(program("psql"));
     psql.env_clear()
         .envs(server().env())
         .env("PATH", std::env::var_os("PATH").unwrap())

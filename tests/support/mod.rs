@@ -29,6 +29,7 @@ mod watchdog;
 
 pub use child::Running;
 pub use finished::Finished;
+pub use installation::program;
 pub use pglock::Pglock;
 pub use pooler::{PoolMode, Pooler};
 pub use process::process_state;
