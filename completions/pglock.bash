@@ -38,7 +38,7 @@ _pglock() {
 
     case "${cmd}" in
         pglock)
-            opts="-d -h -p -U -? -V --dbname --host --port --username --help --version run try list release key"
+            opts="-d -h -p -U -W -? -V --dbname --host --port --username --password --no-password --help --version run try list release key"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -84,7 +84,7 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__key)
-            opts="-N -d -h -p -U -? --namespace --raw --dbname --host --port --username --help"
+            opts="-N -d -h -p -U -W -? --namespace --raw --dbname --host --port --username --password --no-password --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -138,7 +138,7 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__list)
-            opts="-N -a -q -d -h -p -U -? --namespace --raw --format --json --wide --all-databases --quiet --dbname --host --port --username --help"
+            opts="-N -a -q -d -h -p -U -W -? --namespace --raw --format --json --wide --all-databases --quiet --dbname --host --port --username --password --no-password --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -196,7 +196,7 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__release)
-            opts="-N -f -d -h -p -U -? --namespace --raw --force --dry-run --pid --timeout --dbname --host --port --username --help"
+            opts="-N -f -d -h -p -U -W -? --namespace --raw --force --dry-run --pid --timeout --dbname --host --port --username --password --no-password --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -258,7 +258,7 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__run)
-            opts="-w -n -N -E -s -c -o -q -v -d -h -p -U -? --timeout --nonblock --namespace --raw --conflict-exit-code --shared --command --scope --lease --grace --close --on-lost --quiet --verbose --dbname --host --port --username --help"
+            opts="-w -n -N -E -s -c -o -q -v -d -h -p -U -W -? --timeout --nonblock --namespace --raw --conflict-exit-code --shared --command --scope --lease --grace --close --on-lost --quiet --verbose --dbname --host --port --username --password --no-password --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -352,7 +352,7 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__try)
-            opts="-N -E -s -c -o -q -v -d -h -p -U -? --namespace --raw --conflict-exit-code --shared --command --scope --lease --grace --close --on-lost --quiet --verbose --dbname --host --port --username --help"
+            opts="-N -E -s -c -o -q -v -d -h -p -U -W -? --namespace --raw --conflict-exit-code --shared --command --scope --lease --grace --close --on-lost --quiet --verbose --dbname --host --port --username --password --no-password --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

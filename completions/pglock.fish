@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_pglock_global_optspecs
-    string join \n d/dbname= h/host= p/port= U/username= ?/help V/version
+    string join \n d/dbname= h/host= p/port= U/username= W/password no-password ?/help V/version
 end
 
 function __fish_pglock_needs_command
@@ -28,6 +28,8 @@ complete -c pglock -n "__fish_pglock_needs_command" -s d -l dbname -d 'Database 
 complete -c pglock -n "__fish_pglock_needs_command" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
 complete -c pglock -n "__fish_pglock_needs_command" -s p -l port -d 'Server port' -r
 complete -c pglock -n "__fish_pglock_needs_command" -s U -l username -d 'Role to connect as' -r
+complete -c pglock -n "__fish_pglock_needs_command" -s W -l password -d 'Ask for the password before connecting, even if one is known'
+complete -c pglock -n "__fish_pglock_needs_command" -l no-password -d 'Never ask for a password'
 complete -c pglock -n "__fish_pglock_needs_command" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
 complete -c pglock -n "__fish_pglock_needs_command" -s V -l version -d 'Print version'
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "run" -d 'Wait for the lock, then run COMMAND while holding it'
@@ -55,6 +57,8 @@ complete -c pglock -n "__fish_pglock_using_subcommand run" -s s -l shared -d 'Ta
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s o -l close -d 'No guardian: if pglock is killed with -9 the lock goes at once'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s q -l quiet -d 'No message when the lock was not obtained'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s v -l verbose -d 'Say on standard error what is done, with times'
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s W -l password -d 'Ask for the password before connecting, even if one is known'
+complete -c pglock -n "__fish_pglock_using_subcommand run" -l no-password -d 'Never ask for a password'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s E -l conflict-exit-code -d 'Exit with N (0-255) instead of 75 when the lock was not obtained' -r
@@ -74,6 +78,8 @@ complete -c pglock -n "__fish_pglock_using_subcommand try" -s s -l shared -d 'Ta
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s o -l close -d 'No guardian: if pglock is killed with -9 the lock goes at once'
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s q -l quiet -d 'No message when the lock was not obtained'
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s v -l verbose -d 'Say on standard error what is done, with times'
+complete -c pglock -n "__fish_pglock_using_subcommand try" -s W -l password -d 'Ask for the password before connecting, even if one is known'
+complete -c pglock -n "__fish_pglock_using_subcommand try" -l no-password -d 'Never ask for a password'
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
 complete -c pglock -n "__fish_pglock_using_subcommand list" -l format -d 'Format of the output' -r -f -a "table\t'For people'
@@ -88,6 +94,8 @@ complete -c pglock -n "__fish_pglock_using_subcommand list" -l json -d 'The same
 complete -c pglock -n "__fish_pglock_using_subcommand list" -l wide -d 'More columns: application, client, database, blocked by'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -s a -l all-databases -d 'Locks of all databases of the server, not only of the current one'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -s q -l quiet -d 'No output: exit 0 when a lock is held, 1 when none is'
+complete -c pglock -n "__fish_pglock_using_subcommand list" -s W -l password -d 'Ask for the password before connecting, even if one is known'
+complete -c pglock -n "__fish_pglock_using_subcommand list" -l no-password -d 'Never ask for a password'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
 complete -c pglock -n "__fish_pglock_using_subcommand release" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
 complete -c pglock -n "__fish_pglock_using_subcommand release" -l pid -d 'Only the holder with this backend process ID' -r
@@ -99,6 +107,8 @@ complete -c pglock -n "__fish_pglock_using_subcommand release" -s U -l username 
 complete -c pglock -n "__fish_pglock_using_subcommand release" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
 complete -c pglock -n "__fish_pglock_using_subcommand release" -s f -l force -d 'Do not ask: terminate the holders\' sessions at once'
 complete -c pglock -n "__fish_pglock_using_subcommand release" -l dry-run -d 'Show whom it would end, and end nobody'
+complete -c pglock -n "__fish_pglock_using_subcommand release" -s W -l password -d 'Ask for the password before connecting, even if one is known'
+complete -c pglock -n "__fish_pglock_using_subcommand release" -l no-password -d 'Never ask for a password'
 complete -c pglock -n "__fish_pglock_using_subcommand release" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
 complete -c pglock -n "__fish_pglock_using_subcommand key" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
 complete -c pglock -n "__fish_pglock_using_subcommand key" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
@@ -106,4 +116,6 @@ complete -c pglock -n "__fish_pglock_using_subcommand key" -s h -l host -d 'Serv
 complete -c pglock -n "__fish_pglock_using_subcommand key" -s p -l port -d 'Server port' -r
 complete -c pglock -n "__fish_pglock_using_subcommand key" -s U -l username -d 'Role to connect as' -r
 complete -c pglock -n "__fish_pglock_using_subcommand key" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
+complete -c pglock -n "__fish_pglock_using_subcommand key" -s W -l password -d 'Ask for the password before connecting, even if one is known'
+complete -c pglock -n "__fish_pglock_using_subcommand key" -l no-password -d 'Never ask for a password'
 complete -c pglock -n "__fish_pglock_using_subcommand key" -s ? -l help -d 'Print help (-? is brief, --help is complete)'

@@ -61,6 +61,18 @@ impl LockName {
     }
 }
 
+impl Lock {
+    /// What spreads locks over places: the first 8 bytes of SHA-256(name), big-endian and unsigned, whatever the
+    /// namespace. A raw key's name is the key as it is shown.
+    pub fn number(&self) -> u64 {
+        let digest = match &self.name {
+            Some(name) => Sha256::digest(&name.name),
+            None => Sha256::digest(self.key.to_string()),
+        };
+        u64::from_be_bytes(leading(&digest))
+    }
+}
+
 fn leading<const N: usize>(digest: &[u8]) -> [u8; N] {
     std::array::from_fn(|at| digest[at])
 }

@@ -31,6 +31,13 @@ impl Naming {
         }
     }
 
+    pub fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Namespaced(namespace) => Some(namespace),
+            Self::Plain | Self::Raw => None,
+        }
+    }
+
     /// The lock that `typed` means.
     ///
     /// An empty name and a raw key that is out of range are usage errors.

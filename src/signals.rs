@@ -117,6 +117,11 @@ impl Inherited {
             SigHandler::SigDfl
         };
         set_disposition(Signal::SIGPIPE, pipe)?;
+        self.unblock()
+    }
+
+    /// Lets signals do again what they did before [`block`].
+    pub fn unblock(&self) -> nix::Result<()> {
         sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.mask), None)
     }
 }

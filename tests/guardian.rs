@@ -7,8 +7,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::support::{
-    Pglock, PoolMode, Running, Server, Shutdown, Site, assert_free, children_of, holders,
-    process_state, terminate_holder, until, within,
+    Pglock, PoolMode, Running, Server, Shutdown, Site, assert_free, child_named, children_of,
+    holders, process_state, terminate_holder, until, within,
 };
 
 const GRACE: Duration = Duration::from_millis(300);
@@ -273,14 +273,8 @@ impl Job {
     /// `pglock` lacks the verb before its options, the name and the command.
     #[track_caller]
     fn start(pglock: Pglock, name: &str) -> Self {
-        let mut pglock = pglock.hold(name);
-        let children = children_of(pglock.pid());
-        let named = |wanted: &str| {
-            let comm = |pid: Pid| fs::read_to_string(format!("/proc/{pid}/comm"));
-            let is_wanted = |pid: &&Pid| comm(**pid).is_ok_and(|comm| comm.trim() == wanted);
-            *children.iter().find(is_wanted).expect(wanted)
-        };
-        assert!(pglock.is_running());
+        let pglock = pglock.hold(name);
+        let named = |comm| child_named(pglock.pid(), comm).expect(comm);
         Self {
             command: named("cat"),
             guardian: named("pglock-guardian"),

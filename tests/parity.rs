@@ -39,6 +39,16 @@ fn variables() {
                     "--dbname=two",
                 ])
                 .reaches("<port-b> two keeper tcp"),
+            by_variables("the last of two options wins")
+                .args([
+                    "-h", "<host-a>", "-h", "<host-b>", "-p", "1", "-p", "<port-b>",
+                ])
+                .args(["-U", "nobody", "-U", "keeper", "-d", "one", "-d", "two"])
+                .reaches("<port-b> two keeper tcp"),
+            by_variables("the last of two connection strings wins whole")
+                .at("host=<host-b> port=<port-b> user=nobody")
+                .at("dbname=either")
+                .reaches("<port-a> either keeper tcp"),
             by_variables("an empty option is none")
                 .args(["-h", "", "-p", "", "-U", "", "-d", ""])
                 .reaches(AT_A),

@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use postgres::SimpleQueryMessage;
+
 use crate::support::{Finished, Running, Server, Watchdog};
 
 /// The jobs that the README speaks of, each of which prints its name.
@@ -24,13 +26,24 @@ fn the_commands_of_the_readme_do_what_it_says() {
 }
 
 #[test]
-fn the_sql_of_the_readme_gives_the_key_it_says() {
-    let [statement] = blocks("sql").try_into().unwrap();
-    let row = Server::shared()
-        .client()
-        .query_one(&statement, &[])
-        .unwrap();
+fn the_sql_of_the_readme_gives_the_key_and_the_shard_it_says() {
+    let [key, shard] = blocks("sql").try_into().unwrap();
+    let mut client = Server::shared().client();
+    let row = client.query_one(&key, &[]).unwrap();
     assert_eq!(row.get::<_, i64>(0), 9_207_781_743_510_115_226);
+
+    let mut shard_of = |name: &str| {
+        let statement = shard.replace("my_lock", name);
+        let rows = client.simple_query(&statement).unwrap();
+        let row = rows.into_iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        });
+        row.unwrap()
+    };
+    assert_eq!(shard_of("my_lock"), "2");
+    // The first bit of this one's hash is set.
+    assert_eq!(shard_of("größe"), "3");
 }
 
 #[test]

@@ -1,34 +1,26 @@
 //! `pglock list`: who holds and who waits.
 
 use std::io::{IsTerminal as _, stdout};
+use std::ops::ControlFlow;
+use std::rc::Rc;
 
 use glob::Pattern;
 use terminal_size::{Width, terminal_size_of};
 
 use crate::cli::{ConnectionArgs, Format, ListArgs};
-use crate::connection::Settings;
+use crate::connection::{self, Place, Prompt, Settings};
 use crate::exit::Outcome;
 use crate::inventory::{self, LockView, Scope, State};
 use crate::key::{LockKey, LockName};
 use crate::naming::Naming;
 use crate::output::{self, csv, json, table};
-use crate::session::Session;
 
 pub fn list(connection: &ConnectionArgs, args: &ListArgs) -> anyhow::Result<Outcome> {
-    let filter = Filter::resolve(args)?;
-    let settings = Settings::resolve(connection)?;
-    let scope = if args.all_databases {
-        Scope::AllDatabases
-    } else {
-        Scope::CurrentDatabase
+    let searches = Search::resolve(connection, args)?;
+    let views = match super::block_on(find(&searches, args))? {
+        ControlFlow::Continue(views) => views,
+        ControlFlow::Break(interrupted) => return Ok(interrupted),
     };
-    let mut views = super::block_on(async {
-        let mut session = Session::open(&settings, "pglock list").await?;
-        let views = inventory::read(&mut session, scope).await?;
-        session.close().await;
-        Ok(views)
-    })?;
-    views.retain(|view| filter.accepts(view));
     if args.quiet {
         return Ok(if views.iter().any(|view| view.state == State::Held) {
             Outcome::Done
@@ -38,6 +30,29 @@ pub fn list(connection: &ConnectionArgs, args: &ListArgs) -> anyhow::Result<Outc
     }
     output::write(&render(args, &views)?)?;
     Ok(Outcome::Done)
+}
+
+/// What is found, place by place.
+async fn find(
+    searches: &[Search],
+    args: &ListArgs,
+) -> anyhow::Result<ControlFlow<Outcome, Vec<LockView>>> {
+    let scope = if args.all_databases {
+        Scope::AllDatabases
+    } else {
+        Scope::CurrentDatabase
+    };
+    let mut found = Vec::new();
+    for search in searches {
+        let mut session = match super::open(&search.settings, "pglock list").await? {
+            ControlFlow::Continue(session) => session,
+            ControlFlow::Break(interrupted) => return Ok(ControlFlow::Break(interrupted)),
+        };
+        let views = inventory::read(&mut session, scope).await?;
+        session.close().await;
+        found.extend(views.into_iter().filter(|view| search.accepts(view)));
+    }
+    Ok(ControlFlow::Continue(found))
 }
 
 fn render(args: &ListArgs, views: &[LockView]) -> anyhow::Result<String> {
@@ -56,12 +71,15 @@ fn terminal_width() -> Option<u16> {
     Some(columns)
 }
 
-/// Which locks were asked for: any of these, or all when there is none.
-struct Filter {
+/// Which locks to look for in one place: any of these.
+struct Search {
+    settings: Settings,
     wanted: Vec<Wanted>,
 }
 
+#[derive(Clone)]
 enum Wanted {
+    All,
     Key(LockKey),
     /// Names that match, in this namespace.
     Glob {
@@ -72,22 +90,43 @@ enum Wanted {
     Namespace(String),
 }
 
-impl Filter {
-    fn resolve(args: &ListArgs) -> anyhow::Result<Self> {
+impl Search {
+    /// A name is looked for where its lock lives, and what may be anywhere in all places.
+    fn resolve(connection: &ConnectionArgs, args: &ListArgs) -> anyhow::Result<Vec<Self>> {
         let naming = Naming::resolve(&args.naming)?;
+        let everywhere = |wanted: Wanted| {
+            let places = Place::all(connection, naming.namespace())?;
+            anyhow::Ok(places.into_iter().map(move |place| (place, wanted.clone())))
+        };
         let mut wanted = Vec::new();
+        if args.name.is_empty() {
+            let namespace = args.naming.namespace.clone();
+            wanted.extend(everywhere(
+                namespace.map_or(Wanted::All, Wanted::Namespace),
+            )?);
+        }
+        // First, so that the shards come in order.
+        for glob in args.name.iter().filter_map(|name| glob(name, &naming)) {
+            wanted.extend(everywhere(glob)?);
+        }
         for name in &args.name {
-            wanted.push(Wanted::Key(naming.lock(name)?.key));
-            wanted.extend(glob(name, &naming));
+            let lock = naming.lock(name)?;
+            wanted.push((Place::of_lock(connection, &lock)?, Wanted::Key(lock.key)));
         }
-        if let (true, Some(namespace)) = (args.name.is_empty(), &args.naming.namespace) {
-            wanted.push(Wanted::Namespace(namespace.clone()));
-        }
-        Ok(Self { wanted })
+        let is_together =
+            |a: &Place, b: &Place| a == b || args.all_databases && a.is_on_the_server_of(b);
+        let prompt = Rc::new(Prompt::resolve(connection));
+        connection::group(wanted, is_together)
+            .into_iter()
+            .map(|(place, wanted)| {
+                let settings = Settings::resolve(place, Rc::clone(&prompt))?;
+                Ok(Self { settings, wanted })
+            })
+            .collect()
     }
 
     fn accepts(&self, view: &LockView) -> bool {
-        self.wanted.is_empty() || self.wanted.iter().any(|wanted| wanted.is(view))
+        self.wanted.iter().any(|wanted| wanted.is(view))
     }
 }
 
@@ -107,6 +146,7 @@ fn glob(name: &str, naming: &Naming) -> Option<Wanted> {
 impl Wanted {
     fn is(&self, view: &LockView) -> bool {
         match self {
+            Self::All => true,
             Self::Key(key) => view.key == *key,
             Self::Glob { namespace, pattern } => {
                 view.namespace == *namespace

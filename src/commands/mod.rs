@@ -5,8 +5,13 @@ mod list;
 mod release;
 mod run;
 
+use std::ops::ControlFlow;
+
 use crate::cli::{Cli, Verb};
+use crate::connection::Settings;
 use crate::exit::Outcome;
+use crate::session::Session;
+use crate::signals::{self, Signals};
 
 /// Does what was asked for.
 pub fn dispatch(cli: Cli) -> anyhow::Result<Outcome> {
@@ -31,4 +36,24 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
     let result = runtime.block_on(work);
     runtime.shutdown_background();
     result
+}
+
+/// Opens the session of a verb that runs no command, unless a signal ends pglock first.
+///
+/// The signal's default effect would leave the terminal without echo if it came while the password is asked for.
+async fn open(
+    settings: &Settings,
+    application_name: &str,
+) -> anyhow::Result<ControlFlow<Outcome, Session>> {
+    let inherited = signals::block()?;
+    let mut signals = Signals::open(&inherited)?;
+    let opened = tokio::select! {
+        biased;
+        signal = signals.next_ending() => signal
+            .map(|signal| ControlFlow::Break(Outcome::Interrupted { signal: signal as i32 }))
+            .map_err(Into::into),
+        session = Session::open(settings, application_name) => session.map(ControlFlow::Continue),
+    };
+    inherited.unblock()?;
+    opened
 }

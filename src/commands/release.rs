@@ -1,12 +1,14 @@
 //! `pglock release`: free locks that others hold, by ending their sessions.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _, stderr, stdin};
+use std::ops::ControlFlow;
+use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
 use crate::cli::{ConnectionArgs, ReleaseArgs};
-use crate::connection::Settings;
+use crate::connection::{self, Place, Prompt, Settings};
 use crate::duration;
 use crate::exit::Outcome;
 use crate::inventory::{self, LockView, Termination};
@@ -24,26 +26,49 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 pub fn release(connection: &ConnectionArgs, args: &ReleaseArgs) -> anyhow::Result<Outcome> {
     let naming = Naming::resolve(&args.naming)?;
-    let locks = args
-        .name
-        .iter()
-        .map(|name| naming.lock(name))
-        .collect::<anyhow::Result<Vec<_>>>()?;
     let timeout = match &args.timeout {
         Some(typed) => duration::parse("--timeout", typed)?,
         None => DEFAULT_TIMEOUT,
     };
-    let settings = Settings::resolve(connection)?;
+    let tasks = tasks(connection, args, &naming)?;
     super::block_on(async {
-        let mut session = Session::open(&settings, "pglock release").await?;
-        session.survive_idling().await?;
-        let mut tally = Tally::default();
-        for lock in &locks {
-            release_one(&mut session, lock, args, timeout, &mut tally).await?;
+        // All of them first: a place that cannot be reached must not leave the work half done.
+        let mut opened = Vec::new();
+        for (settings, locks) in tasks {
+            let mut session = match super::open(&settings, "pglock release").await? {
+                ControlFlow::Continue(session) => session,
+                ControlFlow::Break(interrupted) => return Ok(interrupted),
+            };
+            session.survive_idling().await?;
+            opened.push((session, locks));
         }
-        session.close().await;
+        let mut tally = Tally::default();
+        for (mut session, locks) in opened {
+            for lock in &locks {
+                release_one(&mut session, lock, args, timeout, &mut tally).await?;
+            }
+            session.close().await;
+        }
         Ok(tally.outcome())
     })
+}
+
+/// The locks, by the places where they live.
+fn tasks(
+    connection: &ConnectionArgs,
+    args: &ReleaseArgs,
+    naming: &Naming,
+) -> anyhow::Result<Vec<(Settings, Vec<Lock>)>> {
+    let locks = args.name.iter().map(|name| {
+        let lock = naming.lock(name)?;
+        Ok((Place::of_lock(connection, &lock)?, lock))
+    });
+    let locks = locks.collect::<anyhow::Result<Vec<_>>>()?;
+    let prompt = Rc::new(Prompt::resolve(connection));
+    connection::group(locks, Place::eq)
+        .into_iter()
+        .map(|(place, locks)| Ok((Settings::resolve(place, Rc::clone(&prompt))?, locks)))
+        .collect()
 }
 
 /// What became of the holders so far.

@@ -85,7 +85,11 @@ impl Plan {
             command: command_line::display(&words),
         };
         Ok(Self {
-            settings: Settings::resolve_for_lock(connection, lease.client_keepalive())?,
+            settings: Settings::resolve_for_lock(
+                connection,
+                &identity.lock,
+                lease.client_keepalive(),
+            )?,
             request: Request {
                 identity,
                 mode: if job.shared {

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use super::given::{Given, invalid};
 use super::password_file::Target;
-use super::settings::{Given, invalid};
 use crate::exit::Fault;
 
 /// One server to try.

@@ -2,16 +2,23 @@
 
 mod announced;
 mod conninfo;
+#[cfg(test)]
+mod fuzz;
+mod given;
 mod home;
 mod hosts;
 mod keywords;
 mod negotiation;
 mod password_file;
+mod places;
+mod prompt;
 mod service_file;
 mod settings;
 mod socket;
 mod sources;
 mod target;
+mod template;
+mod terminal;
 mod tls;
 mod tls_settings;
 mod ways_around;
@@ -25,6 +32,8 @@ use tokio_postgres::{Client, Connection};
 
 pub use self::announced::backend_pid;
 use self::hosts::{Address, Host};
+pub use self::places::{Place, group};
+pub use self::prompt::Prompt;
 use self::settings::TargetSession;
 pub use self::settings::{Settings, TcpSettings};
 use self::socket::Socket;
@@ -51,35 +60,56 @@ pub struct Opened {
 /// Connects to the first server that answers, authenticates, and is what was asked for.
 ///
 /// The next host is tried only when one cannot be reached, is starting up, or is not the wanted kind, as libpq
-/// does: a refused password is final. Errors are [`Fault::CannotConnect`].
+/// does: a refused password is final. One that is wanted and not known is asked for on the terminal, as psql
+/// does, and then all hosts are tried once more. Errors are [`Fault::CannotConnect`].
 pub async fn connect(settings: &Settings, application_name: &str) -> anyhow::Result<Connected> {
+    settings.prompt.ask_if_forced(&settings.user).await?;
+    let mut connected = connect_as_wanted(settings, application_name).await;
+    if connected
+        .as_ref()
+        .is_err_and(|refusal| refusal.is_for_want_of_a_password)
+        && settings.prompt.ask(&settings.user).await?
+    {
+        connected = connect_as_wanted(settings, application_name).await;
+    }
+    connected.map_err(|refusal| {
+        Fault::CannotConnect.error(format!("cannot connect to {}", refusal.reason))
+    })
+}
+
+async fn connect_as_wanted(
+    settings: &Settings,
+    application_name: &str,
+) -> Result<Connected, Refusal> {
     let first = connect_to_any(settings, settings.target, application_name).await;
     match (first, settings.target) {
-        (Err(_), TargetSession::PreferStandby) => {
+        (Err(refusal), TargetSession::PreferStandby) if !refusal.is_for_want_of_a_password => {
             connect_to_any(settings, TargetSession::Any, application_name).await
         }
         (connected, _) => connected,
     }
 }
 
+/// The refusal is the last host's, with the reasons of all.
 async fn connect_to_any(
     settings: &Settings,
     wanted: TargetSession,
     application_name: &str,
-) -> anyhow::Result<Connected> {
+) -> Result<Connected, Refusal> {
+    let mut refused = Refusal::default();
     let mut reasons = Vec::new();
     for (at, host) in settings.hosts.iter().enumerate() {
         match connect_within(settings, host, wanted, application_name).await {
             Ok(opened) => return Ok(Connected { opened, host: at }),
-            Err(refusal) => {
-                reasons.push(format!("{host}: {}", refusal.reason));
-                if refusal.is_final {
-                    break;
-                }
-            }
+            Err(refusal) => refused = refusal,
+        }
+        reasons.push(format!("{host}: {}", refused.reason));
+        if refused.is_final {
+            break;
         }
     }
-    Err(Fault::CannotConnect.error(format!("cannot connect to {}", reasons.join("; "))))
+    refused.reason = reasons.join("; ");
+    Err(refused)
 }
 
 /// Connects to the one of the settings' hosts that answered before.
@@ -124,6 +154,7 @@ struct Refusal {
     is_final: bool,
     /// Another choice about encryption may succeed on the same host.
     depends_on_encryption: bool,
+    is_for_want_of_a_password: bool,
 }
 
 impl Refusal {
@@ -134,8 +165,23 @@ impl Refusal {
         }
     }
 
+    /// Final, as for libpq.
+    fn for_want_of_a_password() -> Self {
+        Self {
+            reason: "the server wants a password: give it in PGPASSWORD or in the password file (~/.pgpass)"
+                .to_owned(),
+            is_final: true,
+            depends_on_encryption: false,
+            is_for_want_of_a_password: true,
+        }
+    }
+
     /// The server, or TLS, refused once the socket was connected.
     fn from_session(error: &tokio_postgres::Error, encrypted: bool) -> Self {
+        // Said by the client library alone, which has no code for it.
+        if error.code().is_none() && innermost(error).to_string() == "password missing" {
+            return Self::for_want_of_a_password();
+        }
         let code = error.code();
         Self {
             reason: describe(error),
@@ -145,6 +191,7 @@ impl Refusal {
                 Some(code) => *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
                 None => encrypted,
             },
+            is_for_want_of_a_password: false,
         }
     }
 }

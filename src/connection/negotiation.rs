@@ -96,7 +96,8 @@ async fn open_once(
     } else {
         config.ssl_mode(SslMode::Disable);
     }
-    if let Some(password) = &host.password {
+    let known = || host.password.clone().map(String::into_bytes);
+    if let Some(password) = settings.prompt.typed(&settings.user).or_else(known) {
         config.password(password);
     }
     if let Some(options) = &settings.server_options {

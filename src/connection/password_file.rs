@@ -86,6 +86,7 @@ fn field(text: &str) -> Option<(String, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fuzz;
     use super::*;
 
     const TARGET: Target<'_> = Target {
@@ -105,5 +106,47 @@ mod tests {
         for other in ["#*:*:*:*:x", "*:5433:*:*:x", "*:*:*:x", "", r"\*:*:*:*:x"] {
             assert_eq!(found(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn fuzzed_lines_are_read_and_escaped_passwords_come_back() {
+        const CORPUS: &str = include_str!("../../tests/corpus/password_file.json");
+        const PIECES: [&str; 13] = [
+            "*",
+            ":",
+            "::",
+            "\\",
+            "#",
+            " ",
+            "\r",
+            "5432",
+            "*:*:*:*:",
+            "s3cret",
+            "localhost",
+            "a\\:b",
+            "é",
+        ];
+        fuzz::each(CORPUS, &PIECES, |text| {
+            for target in [
+                TARGET,
+                Target {
+                    host: text,
+                    user: text,
+                    ..TARGET
+                },
+            ] {
+                password(text, target);
+            }
+            let escaped = text.replace('\\', r"\\").replace(':', r"\:");
+            let target = Target {
+                database: text,
+                user: text,
+                ..TARGET
+            };
+            let line = format!("*:5432:{escaped}:{escaped}:{escaped}");
+            // The end of a line as on Windows is no part of it.
+            let expected = text.trim_end_matches('\r');
+            assert_eq!(password(&line, target).as_deref(), Some(expected), "{line}");
+        });
     }
 }

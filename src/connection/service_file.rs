@@ -73,6 +73,7 @@ fn parameter(line: &str) -> Result<(&'static str, &str), String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fuzz;
     use super::*;
 
     const FILE: &str = "# comment\n\n[a]\nhost=h1\n  port=1  \nport=2\n[b]\ndbname = x\n[c]\nservice=a\n[d]\nnonsense\n[a]\nhost=never\n";
@@ -96,5 +97,37 @@ mod tests {
                 "{service}"
             );
         }
+    }
+
+    #[test]
+    fn fuzzed_files_are_read_or_refused_without_being_quoted() {
+        const CORPUS: &str = include_str!("../../tests/corpus/service_file.json");
+        const PIECES: [&str; 19] = [
+            "[a]",
+            "[b]",
+            "[",
+            "]",
+            "a",
+            "host",
+            "port=",
+            "password=s3cret",
+            "s3cret",
+            "service=",
+            "=",
+            " ",
+            "\t",
+            "#",
+            "\n",
+            "\n",
+            "\n",
+            "\r\n",
+            "é",
+        ];
+        fuzz::each(CORPUS, &PIECES, |text| {
+            if let Err((line, fault)) = find("a", text) {
+                assert!((1..=text.lines().count()).contains(&line), "line {line}");
+                assert!(!fault.contains("s3cret"), "{fault}");
+            }
+        });
     }
 }

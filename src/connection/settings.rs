@@ -1,19 +1,24 @@
 //! Where and how to connect, resolved once.
 
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use nix::unistd::{User, geteuid};
 
 use super::conninfo::Parameters;
+use super::given::Given;
+use super::home;
 use super::hosts::{Host, hosts};
 use super::keywords;
 use super::password_file;
+use super::places::Place;
+use super::prompt::Prompt;
 use super::tls_settings::TlsSettings;
-use super::{home, sources};
 use crate::cli::ConnectionArgs;
 use crate::exit::Fault;
+use crate::key::Lock;
 
 /// Everything needed to open a session. Passwords have no way into any output: there is no Debug.
 pub struct Settings {
@@ -30,6 +35,7 @@ pub struct Settings {
     pub required_peer: Option<String>,
     pub tcp: TcpSettings,
     pub target: TargetSession,
+    pub prompt: Rc<Prompt>,
 }
 
 /// What the kernel does to find out whether the other end is still there.
@@ -93,8 +99,13 @@ const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 impl Settings {
     /// As [`Self::resolve`], for a session that is to hold a lock: of several hosts the primary is wanted, and
     /// what the parameters leave open about a server that is silent is as `keepalive` has it.
-    pub fn resolve_for_lock(args: &ConnectionArgs, keepalive: TcpSettings) -> anyhow::Result<Self> {
-        let mut settings = Self::resolve(args)?;
+    pub fn resolve_for_lock(
+        args: &ConnectionArgs,
+        lock: &Lock,
+        keepalive: TcpSettings,
+    ) -> anyhow::Result<Self> {
+        let prompt = Rc::new(Prompt::resolve(args));
+        let mut settings = Self::resolve(Place::of_lock(args, lock)?, prompt)?;
         settings.tcp = settings.tcp.or(keepalive);
         if settings.hosts.len() > 1 && settings.target == TargetSession::Any {
             settings.target = TargetSession::Primary;
@@ -102,12 +113,12 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Reads options, environment, service and password files; errors are [`Fault::Usage`].
-    pub fn resolve(args: &ConnectionArgs) -> anyhow::Result<Self> {
-        let parameters = sources::gather(args)?;
+    /// Makes sense of a place's parameters, and reads the password file; errors are [`Fault::Usage`].
+    pub fn resolve(place: Place, prompt: Rc<Prompt>) -> anyhow::Result<Self> {
+        let parameters = place.0;
         refuse_misplaced_uris(&parameters)?;
         refuse_what_cannot_be_done(&parameters)?;
-        let mut given = Given(parameters);
+        let mut given = Given::of(parameters);
         let user = given.text("user").map_or_else(operating_system_user, Ok)?;
         let database = given.text("dbname").unwrap_or_else(|| user.clone());
         let mut hosts = hosts(&mut given)?;
@@ -136,50 +147,9 @@ impl Settings {
             required_peer: given.text("requirepeer"),
             tcp: tcp_settings(&mut given)?,
             target: target_session(&mut given)?,
+            prompt,
         })
     }
-}
-
-/// Parameters on their way to being settings; an empty value counts as not given, as in libpq.
-pub struct Given(Parameters);
-
-impl Given {
-    pub fn text(&mut self, name: &'static str) -> Option<String> {
-        self.0.remove(name).filter(|value| !value.is_empty())
-    }
-
-    /// One of libpq's fixed words; an empty one is none of them.
-    pub fn choice<T: Copy>(
-        &mut self,
-        name: &'static str,
-        words: &[(&str, T)],
-        default: T,
-    ) -> anyhow::Result<T> {
-        let Some(value) = self.0.remove(name) else {
-            return Ok(default);
-        };
-        let found = words.iter().find(|(word, _)| *word == value);
-        found.map(|(_, meaning)| *meaning).ok_or_else(|| {
-            let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            invalid(name, &words.join(", "))
-        })
-    }
-
-    /// A whole number, with blanks around it if need be.
-    pub fn number(&mut self, name: &'static str) -> anyhow::Result<Option<i32>> {
-        let Some(value) = self.0.remove(name) else {
-            return Ok(None);
-        };
-        let number = value.trim().parse();
-        number
-            .map(Some)
-            .map_err(|_| invalid(name, "a whole number"))
-    }
-}
-
-/// The value is not quoted: behind an unescaped `/` or `@` it may be a part of a password.
-pub fn invalid(name: &str, wanted: &str) -> anyhow::Error {
-    Fault::Usage.error(format!("invalid {name}: {wanted}"))
 }
 
 /// A URI where a name belongs would be quoted in the error that follows, with its password.
@@ -261,4 +231,38 @@ fn operating_system_user() -> anyhow::Result<String> {
     let user = User::from_uid(geteuid()).context("looking up the operating system user")?;
     user.map(|user| user.name)
         .ok_or_else(|| Fault::Usage.error(format!("user ID {} has no name; give -U", geteuid())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{conninfo, fuzz};
+    use super::*;
+
+    #[test]
+    fn fuzzed_parameters_are_understood_or_refused_without_being_quoted() {
+        fuzz::each_conninfo(|text| {
+            let whole = conninfo::parse("fuzz", text).unwrap_or_default();
+            let alone = [
+                "host",
+                "hostaddr",
+                "port",
+                "connect_timeout",
+                "keepalives_count",
+            ];
+            let alone = alone.map(|name| Parameters::from([(name, text.to_owned())]));
+            for parameters in alone.into_iter().chain([whole]) {
+                let mut given = Given::of(parameters);
+                let faults = [
+                    hosts(&mut given).err(),
+                    connect_timeout(&mut given).err(),
+                    tcp_settings(&mut given).err(),
+                    target_session(&mut given).err(),
+                ];
+                for fault in faults.into_iter().flatten() {
+                    let message = fault.to_string();
+                    assert!(!message.contains("s3cret"), "{message}");
+                }
+            }
+        });
+    }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::conninfo::{self, Parameters};
 use super::keywords::KEYWORDS;
+use super::template::{self, Subject};
 use super::{home, service_file};
 use crate::cli::ConnectionArgs;
 use crate::environment;
@@ -13,21 +14,46 @@ use crate::exit::Fault;
 /// Where Debian's libpq looks for system-wide files, and what upstream's default prefix gives.
 const SYSTEM_DIRECTORIES: [&str; 2] = ["/etc/postgresql-common", "/usr/local/pgsql/etc"];
 
+const DBNAME: &str = "--dbname";
+const PGLOCK_URL: &str = "PGLOCK_URL";
+const DATABASE_URL: &str = "DATABASE_URL";
+
 /// Options, then `PGLOCK_URL`, then the service, then PG* variables, then `DATABASE_URL` if none of these says
-/// where to connect.
-pub fn gather(args: &ConnectionArgs) -> anyhow::Result<Parameters> {
-    let mut parameters = from_options(args)?;
-    fill(&mut parameters, from_url("PGLOCK_URL")?);
+/// where to connect. Only `--dbname` and `PGLOCK_URL` may be templates.
+pub fn gather(args: &ConnectionArgs, subject: Subject<'_>) -> anyhow::Result<Parameters> {
+    let mut parameters = from_options(args, subject)?;
+    if let Some(template) = environment::variable(PGLOCK_URL)? {
+        let text = template::with_shard(&template, subject.number).map_err(of(PGLOCK_URL))?;
+        fill(&mut parameters, from_url(PGLOCK_URL, &text)?);
+    }
+    template::fill(&mut parameters, subject.namespace)?;
     let variables = from_variables()?;
     let service = from_service(&parameters, &variables)?;
     fill(&mut parameters, service);
     fill(&mut parameters, variables);
     if !says_where(&parameters) {
-        fill(&mut parameters, from_url("DATABASE_URL")?);
+        if let Some(text) = environment::variable(DATABASE_URL)? {
+            fill(&mut parameters, from_url(DATABASE_URL, &text)?);
+        }
         let service = from_service(&parameters, &Parameters::new())?;
         fill(&mut parameters, service);
     }
     Ok(parameters)
+}
+
+/// How many [`Subject::number`]s, from 0, lead to every place that there is.
+pub fn period(args: &ConnectionArgs) -> anyhow::Result<u64> {
+    let of_option = args.dbname.as_deref().map_or(Ok(1), template::period);
+    let of_option = of_option.map_err(of(DBNAME))?;
+    let url = environment::variable(PGLOCK_URL)?;
+    let of_url = url.as_deref().map_or(Ok(1), template::period);
+    let both = of_url.and_then(|of_url| template::common_multiple(of_option, of_url));
+    both.map_err(of(PGLOCK_URL))
+}
+
+/// Says where a fault is.
+fn of(source: &str) -> impl Fn(String) -> anyhow::Error {
+    move |fault| Fault::Usage.error(format!("{source}: {fault}"))
 }
 
 /// Adds what is not there yet.
@@ -44,10 +70,12 @@ fn says_where(parameters: &Parameters) -> bool {
 }
 
 /// As psql: a connection string in -d wins over -h, -p and -U.
-fn from_options(args: &ConnectionArgs) -> anyhow::Result<Parameters> {
-    let mut parameters = match &args.dbname {
-        Some(text) if conninfo::is_conninfo(text) => conninfo::parse("--dbname", text)?,
-        Some(name) if !name.is_empty() => Parameters::from([("dbname", name.clone())]),
+fn from_options(args: &ConnectionArgs, subject: Subject<'_>) -> anyhow::Result<Parameters> {
+    let dbname = args.dbname.as_deref();
+    let dbname = dbname.map(|template| template::with_shard(template, subject.number));
+    let mut parameters = match dbname.transpose().map_err(of(DBNAME))? {
+        Some(text) if conninfo::is_conninfo(&text) => conninfo::parse(DBNAME, &text)?,
+        Some(name) if !name.is_empty() => Parameters::from([("dbname", name)]),
         Some(_) | None => Parameters::new(),
     };
     let given = [
@@ -62,14 +90,11 @@ fn from_options(args: &ConnectionArgs) -> anyhow::Result<Parameters> {
     Ok(parameters)
 }
 
-fn from_url(variable: &'static str) -> anyhow::Result<Parameters> {
-    match environment::variable(variable)? {
-        None => Ok(Parameters::new()),
-        Some(text) if conninfo::is_conninfo(&text) => conninfo::parse(variable, &text),
-        Some(_) => {
-            Err(Fault::Usage.error(format!("{variable} is no PostgreSQL connection string")))
-        }
+fn from_url(variable: &str, text: &str) -> anyhow::Result<Parameters> {
+    if conninfo::is_conninfo(text) {
+        return conninfo::parse(variable, text);
     }
+    Err(Fault::Usage.error(format!("{variable} is no PostgreSQL connection string")))
 }
 
 fn from_variables() -> anyhow::Result<Parameters> {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use native_tls::Protocol;
 use tokio_postgres::config::ChannelBinding;
 
+use super::given::Given;
 use super::home;
-use super::settings::Given;
 use crate::exit::Fault;
 
 /// How a connection over TCP is to be encrypted; a Unix socket never is.

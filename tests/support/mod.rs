@@ -31,9 +31,10 @@ mod watchdog;
 
 pub use child::Running;
 pub use finished::Finished;
+pub use installation::program;
 pub use pglock::Pglock;
 pub use pooler::{PoolMode, Pooler};
-pub use process::{children_of, process_state};
+pub use process::{child_named, children_of, process_state};
 pub use proxy::Proxy;
 pub use pty::Pty;
 pub use server::{Server, Shutdown};

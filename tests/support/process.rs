@@ -26,6 +26,13 @@ pub fn kill_tree(root: Pid) {
     }
 }
 
+/// The one of its children that runs this program.
+pub fn child_named(parent: Pid, program: &str) -> Option<Pid> {
+    let name = |pid: Pid| fs::read_to_string(format!("/proc/{pid}/comm"));
+    let is_wanted = |pid: &Pid| name(*pid).is_ok_and(|name| name.trim_end() == program);
+    children_of(parent).into_iter().find(is_wanted)
+}
+
 /// The processes whose parent this is.
 pub fn children_of(parent: Pid) -> Vec<Pid> {
     children(parent.as_raw()).map(Pid::from_raw).collect()
