@@ -1,6 +1,7 @@
 //! From what libpq calls conninfo to an open connection.
 
 mod announced;
+mod certificate;
 mod conninfo;
 mod home;
 mod hosts;
@@ -13,12 +14,14 @@ mod socket;
 mod sources;
 mod target;
 mod tls;
+mod tls_errors;
+mod tls_session;
 mod tls_settings;
 mod ways_around;
 
 use std::fmt;
 
-use postgres_native_tls::TlsStream;
+use openssl::error::ErrorStack;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Connection};
 
@@ -27,11 +30,12 @@ use self::hosts::{Address, Host};
 pub use self::settings::Settings;
 use self::settings::TargetSession;
 use self::socket::Socket;
+use self::tls::TlsStream;
 pub use self::ways_around::way_around_pooler;
 use crate::exit::Fault;
 
 /// The half of a connection that does the work; it ends when the connection does.
-pub type Link = Connection<Socket, TlsStream<Socket>>;
+pub type Link = Connection<Socket, TlsStream>;
 
 /// Connects to the first server that answers, authenticates, and is what was asked for.
 ///
@@ -129,9 +133,13 @@ impl From<std::io::Error> for Refusal {
 
 /// What the server said, or what failed on the way to it; one line without a secret.
 pub fn describe(error: &tokio_postgres::Error) -> String {
-    match error.as_db_error() {
-        Some(said) => said.message().to_owned(),
-        None => innermost(error).to_string(),
+    if let Some(said) = error.as_db_error() {
+        return said.message().to_owned();
+    }
+    let cause = innermost(error);
+    match cause.downcast_ref::<ErrorStack>() {
+        Some(stack) => tls_errors::describe(stack),
+        None => cause.to_string(),
     }
 }
 
