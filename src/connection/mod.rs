@@ -19,6 +19,7 @@ mod tls_session;
 mod tls_settings;
 mod ways_around;
 
+use std::error::Error;
 use std::fmt;
 
 use openssl::error::ErrorStack;
@@ -30,7 +31,7 @@ use self::hosts::{Address, Host};
 pub use self::settings::Settings;
 use self::settings::TargetSession;
 use self::socket::Socket;
-use self::tls::TlsStream;
+use self::tls::{HandshakeError, TlsStream};
 pub use self::ways_around::way_around_pooler;
 use crate::exit::Fault;
 
@@ -111,15 +112,18 @@ impl Refusal {
     }
 
     /// The server, or TLS, refused once the socket was connected.
-    fn from_session(error: &tokio_postgres::Error, encrypted: bool) -> Self {
+    fn from_session(error: &tokio_postgres::Error) -> Self {
         let code = error.code();
         Self {
             reason: describe(error),
             is_final: code.is_some_and(|code| *code != SqlState::CANNOT_CONNECT_NOW),
-            // pg_hba.conf may want the other kind of connection; a failed handshake may be avoided.
+            // pg_hba.conf may want the other kind of connection; a failed handshake may be avoided, but nothing that
+            // comes after it: a server that refuses the client's certificate then must not be sent anything in the clear.
             depends_on_encryption: match code {
                 Some(code) => *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
-                None => encrypted,
+                None => error
+                    .source()
+                    .is_some_and(<dyn Error>::is::<HandshakeError>),
             },
         }
     }
@@ -151,9 +155,7 @@ fn describe_io(error: &std::io::Error) -> String {
     }
 }
 
-fn innermost<'a>(
-    error: &'a (dyn std::error::Error + 'static),
-) -> &'a (dyn std::error::Error + 'static) {
+fn innermost<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     error.source().map_or(error, innermost)
 }
 

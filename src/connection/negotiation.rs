@@ -107,7 +107,7 @@ async fn open_once(
         host: &host.name,
     };
     let opened = config.connect_raw(socket, tls).await;
-    opened.map_err(|error| Refusal::from_session(&error, encrypted))
+    opened.map_err(|error| Refusal::from_session(&error))
 }
 
 /// Asks for TLS (PostgreSQL documentation, 55.2.11 "SSL Session Encryption").

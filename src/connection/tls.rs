@@ -1,6 +1,7 @@
 //! TLS over a socket, set up only once the server has agreed to it.
 
 use std::error::Error;
+use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -24,31 +25,51 @@ pub struct LazyTls<'a> {
     pub host: &'a str,
 }
 
+/// Why there is no encrypted stream.
+#[derive(Debug)]
+pub struct HandshakeError(BoxError);
+
 pub type BoxError = Box<dyn Error + Send + Sync>;
-type Handshake<'a> = dyn Future<Output = Result<TlsStream, BoxError>> + Send + 'a;
+type Handshake<'a> = dyn Future<Output = Result<TlsStream, HandshakeError>> + Send + 'a;
 
 impl<'a> TlsConnect<Socket> for LazyTls<'a> {
     type Stream = TlsStream;
-    type Error = BoxError;
+    type Error = HandshakeError;
     type Future = Pin<Box<Handshake<'a>>>;
 
     fn connect(self, socket: Socket) -> Self::Future {
-        Box::pin(async move {
-            let complaint = Complaint::default();
-            let session = tls_session::new(self.settings, self.host, &complaint)?;
-            let mut stream = SslStream::new(session, BufReader::new(socket))?;
-            if let Err(error) = Pin::new(&mut stream).connect().await {
-                return Err(match complaint.get() {
-                    Some(complaint) => complaint.as_str().into(),
-                    None => tls_errors::describe_handshake(&error).into(),
-                });
-            }
-            // Without this another kind of server could be talked into answering (PostgreSQL documentation, 34.1.2).
-            if self.settings.direct && stream.ssl().selected_alpn_protocol() != Some(ALPN) {
-                return Err("the server does not say that it speaks PostgreSQL's protocol (sslnegotiation=direct needs PostgreSQL 17)".into());
-            }
-            Ok(TlsStream(stream))
-        })
+        Box::pin(async move { self.shake_hands(socket).await.map_err(HandshakeError) })
+    }
+}
+
+impl LazyTls<'_> {
+    async fn shake_hands(self, socket: Socket) -> Result<TlsStream, BoxError> {
+        let complaint = Complaint::default();
+        let session = tls_session::new(self.settings, self.host, &complaint)?;
+        let mut stream = SslStream::new(session, BufReader::new(socket))?;
+        if let Err(error) = Pin::new(&mut stream).connect().await {
+            return Err(match complaint.get() {
+                Some(complaint) => complaint.as_str().into(),
+                None => tls_errors::describe_handshake(&error).into(),
+            });
+        }
+        // Without this another kind of server could be talked into answering (PostgreSQL documentation, 34.1.2).
+        if self.settings.direct && stream.ssl().selected_alpn_protocol() != Some(ALPN) {
+            return Err("the server does not say that it speaks PostgreSQL's protocol (sslnegotiation=direct needs PostgreSQL 17)".into());
+        }
+        Ok(TlsStream(stream))
+    }
+}
+
+impl fmt::Display for HandshakeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TLS handshake failed")
+    }
+}
+
+impl Error for HandshakeError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.0)
     }
 }
 
