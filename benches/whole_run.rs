@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 /// The largest ratio of medians, pglock to floor, that `--check` lets pass.
 const FLOOR_LIMIT: f64 = 1.5;
 
-/// The same for pglock with TLS, which verifies the server, to pglock without; the server spends about half of the difference.
-const TLS_LIMIT: f64 = 2.0;
+/// The same for pglock with TLS, which verifies the server, to pglock without. With OpenSSL 3.0 it is 2.3: 5 ms to set OpenSSL up, and
+/// two round trips of 3 ms in which both sides calculate; psql's runs grow by the same.
+const TLS_LIMIT: f64 = 2.75;
 
 /// How often `--check` measures before it believes a ratio over the limit: a busy machine slows both programs, but not evenly.
 const ATTEMPTS: usize = 5;
