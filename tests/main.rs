@@ -25,5 +25,6 @@ mod server_log;
 mod signals;
 mod support;
 mod tls;
+mod tls_direct;
 mod unfit_servers;
 mod usage;

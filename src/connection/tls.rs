@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use openssl::hash::MessageDigest;
 use openssl::nid::Nid;
@@ -57,7 +57,10 @@ impl LazyTls<'_> {
         if self.settings.direct && stream.ssl().selected_alpn_protocol() != Some(ALPN) {
             return Err("the server does not say that it speaks PostgreSQL's protocol (sslnegotiation=direct needs PostgreSQL 17)".into());
         }
-        Ok(TlsStream(stream))
+        Ok(TlsStream {
+            stream,
+            broken: None,
+        })
     }
 }
 
@@ -74,11 +77,15 @@ impl Error for HandshakeError {
 }
 
 /// The encrypted stream; the buffer saves a system call for each record's header.
-pub struct TlsStream(SslStream<BufReader<Socket>>);
+pub struct TlsStream {
+    stream: SslStream<BufReader<Socket>>,
+    /// Why nothing can be written any more, until that is told.
+    broken: Option<io::Error>,
+}
 
 impl tls::TlsStream for TlsStream {
     fn channel_binding(&self) -> ChannelBinding {
-        server_end_point(self.0.ssl())
+        server_end_point(self.stream.ssl())
             .map_or_else(ChannelBinding::none, ChannelBinding::tls_server_end_point)
     }
 }
@@ -101,7 +108,7 @@ impl AsyncRead for TlsStream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
+        Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
@@ -111,14 +118,25 @@ impl AsyncWrite for TlsStream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, buf)
+        let Self { stream, broken } = &mut *self;
+        if broken.is_none() {
+            match Pin::new(&mut *stream).poll_write(cx, buf) {
+                Poll::Ready(Err(error)) => *broken = Some(error),
+                written => return written,
+            }
+        }
+        // The server may have said why: it refuses a client's certificate after the handshake (RFC 8446, 4.4.2.4).
+        let said = ready!(Pin::new(stream).poll_peek(cx, &mut [0]));
+        let why = said.err().filter(|said| said.ssl_error().is_some());
+        let broken = broken.take().unwrap_or(io::ErrorKind::BrokenPipe.into());
+        Poll::Ready(Err(why.map_or(broken, io::Error::other)))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
