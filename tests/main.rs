@@ -31,5 +31,6 @@ mod signals;
 mod support;
 mod templates;
 mod tls;
+mod tls_direct;
 mod unfit_servers;
 mod usage;

@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::support::{Case, Place, Running, Server, Shutdown, Watchdog, compare};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+
+use crate::support::{Case, Pglock, Place, Running, Server, Shutdown, Watchdog, compare};
 
 const MODES: [&str; 6] = [
     "disable",
@@ -26,6 +29,15 @@ const HOSTS: [&str; 6] = [
     "host=localhost <expired>",
     "host=localhost <foreign>",
 ];
+
+// Parts of messages.
+const EXPIRED: &str = ": the certificate of \"server\" expired on ";
+const UNKNOWN_ISSUER: &str = ": the server's certificate is not trusted: unable to get local issuer certificate (sslrootcert names the file of the authority)\n";
+/// OpenSSL 1.1 and 3 do not spell the rest alike.
+const UNKNOWN_ROOT: &str = ": the server's certificate is not trusted: self";
+const NO_COMMON_VERSION: &str = ": the server and pglock have no TLS version in common (ssl_min_protocol_version, ssl_max_protocol_version)\n";
+const UNKNOWN_AUTHORITY: &str =
+    ": the server refused the client certificate: it does not know its authority\n";
 
 #[test]
 fn every_sslmode_without_a_root_file() {
@@ -70,19 +82,21 @@ fn what_verification_finds_out() {
                 .reaches("<port-named> postgres keeper tcp tls"),
             with_root("host=nowhere.invalid <named> sslmode=verify-ca")
                 .reaches("<port-named> postgres keeper tcp tls"),
-            with_root("host=nowhere.invalid <named> sslmode=verify-full").refused("cannot connect"),
-            with_root("<named> sslmode=verify-full").refused("cannot connect"),
+            with_root("host=nowhere.invalid <named> sslmode=verify-full")
+                .refused(": the server's certificate is for \"localhost\", not for host \"nowhere.invalid\"\n"),
+            with_root("<named> sslmode=verify-full")
+                .refused(": the server's certificate is for \"localhost\", not for host \"<address-of-named>\"\n"),
             with_root("host=<address-of-numbered> <numbered> sslmode=verify-full")
                 .reaches("<port-numbered> postgres keeper tcp tls"),
             with_root("host=db.example.test <numbered> sslmode=verify-full")
                 .reaches("<port-numbered> postgres keeper tcp tls"),
             with_root("host=a.db.example.test <numbered> sslmode=verify-full")
-                .refused("cannot connect"),
-            with_root("host=localhost <expired> sslmode=verify-ca").refused("certificate"),
-            with_root("host=localhost <expired> sslmode=require").refused("certificate"),
+                .refused(": the server's certificate is for \"<address-of-numbered>\", \"*.example.test\", not for host \"a.db.example.test\"\n"),
+            with_root("host=localhost <expired> sslmode=verify-ca").refused(EXPIRED),
+            with_root("host=localhost <expired> sslmode=require").refused(EXPIRED),
             with_root("host=localhost <expired> sslmode=prefer")
                 .reaches("<port-expired> postgres keeper tcp"),
-            with_root("host=localhost <foreign> sslmode=verify-ca").refused("certificate"),
+            with_root("host=localhost <foreign> sslmode=verify-ca").refused(UNKNOWN_ISSUER),
             with_root("host=localhost <foreign> sslmode=require sslrootcert=<home>/missing")
                 .reaches("<port-foreign> postgres keeper tcp tls"),
             with_root("host=localhost <foreign> sslmode=verify-ca sslrootcert=<home>/missing")
@@ -91,6 +105,10 @@ fn what_verification_finds_out() {
                 .at("host=localhost <foreign> sslmode=verify-full sslrootcert=<home>/other.crt")
                 .file("other.crt", "<other.crt>")
                 .reaches("<port-foreign> postgres keeper tcp tls"),
+            Case::new("a common name that is another's")
+                .at("host=nowhere.invalid <foreign> sslmode=verify-full sslrootcert=<home>/other.crt")
+                .file("other.crt", "<other.crt>")
+                .refused(": the server's certificate is for \"localhost\", not for host \"nowhere.invalid\"\n"),
             Case::new("several roots in a file")
                 .at("host=localhost <foreign> sslmode=verify-full sslrootcert=<home>/both.crt")
                 .file("both.crt", "<ca.crt><other.crt>")
@@ -102,11 +120,77 @@ fn what_verification_finds_out() {
             Case::new("sslrootcert=system")
                 .at("host=localhost <named> sslrootcert=system")
                 .without_peer()
-                .refused("certificate"),
+                .refused(UNKNOWN_ROOT),
+            Case::new("sslrootcert=system, which is that of SSL_CERT_FILE")
+                .at("host=localhost <named> sslrootcert=system")
+                .file("ca.crt", "<ca.crt>")
+                .env("SSL_CERT_FILE", "<home>/ca.crt")
+                .without_peer()
+                .reaches("<port-named> postgres keeper tcp tls"),
+            Case::new("the system's certificates where others are given")
+                .at("host=localhost <named> sslmode=verify-ca sslrootcert=<home>/other.crt")
+                .file("ca.crt", "<ca.crt>")
+                .file("other.crt", "<other.crt>")
+                .env("SSL_CERT_FILE", "<home>/ca.crt")
+                .refused(UNKNOWN_ROOT),
             Case::new("sslnegotiation=direct of a server that is too old")
                 .at("host=localhost <named> sslmode=require sslnegotiation=direct")
                 .without_peer()
                 .refused("cannot connect"),
+        ],
+    );
+}
+
+/// OpenSSL would wait for ever for somebody to write to the pipe.
+#[test]
+fn the_systems_certificates_are_read_only_when_they_are_asked_for() {
+    let place = place();
+    let home = Watchdog::start();
+    let pipe = home.directory().join("bundle.crt");
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    let root = home.directory().join("root.crt");
+    fs::write(&root, place.word("<ca.crt>")).unwrap();
+    for mode in MODES {
+        let address = place.word("<named>");
+        let root = root.display();
+        Pglock::without_server()
+            .env("SSL_CERT_FILE", &pipe)
+            .args(["try", "-d"])
+            .arg(format!(
+                "host=localhost {address} sslmode={mode} sslrootcert={root}"
+            ))
+            .args(["systems-certificates", "true"])
+            .run()
+            .assert_code(0)
+            .assert_silent();
+    }
+}
+
+#[test]
+fn files_count_only_once_the_server_has_agreed_to_tls() {
+    let case = |conninfo| {
+        Case::new(conninfo)
+            .at(conninfo)
+            .file(".postgresql/root.crt", "no certificate\n")
+            .file(".postgresql/postgresql.crt", "no certificate\n")
+            .file(".postgresql/postgresql.key", "no key\n")
+    };
+    compare(
+        place(),
+        &[
+            case("host=localhost <plain> sslmode=allow")
+                .reaches("<port-plain> postgres postgres tcp"),
+            case("host=localhost <plain> sslmode=prefer")
+                .reaches("<port-plain> postgres postgres tcp"),
+            case("host=localhost <plain> sslmode=verify-full sslrootcert=<home>/missing")
+                .refused("the server does not support TLS"),
+            case("host=localhost <named> sslmode=allow")
+                .reaches("<port-named> postgres keeper tcp"),
+            case("host=localhost <named> sslmode=prefer")
+                .reaches("<port-named> postgres keeper tcp"),
+            case("host=localhost <named> sslmode=require").refused("root.crt"),
+            case("host=<socket-of-plain> port=<port-plain> user=postgres dbname=postgres sslmode=verify-full sslrootcert=<home>/missing")
+                .reaches("<port-plain> postgres postgres socket"),
         ],
     );
 }
@@ -136,6 +220,9 @@ fn what_the_server_insists_on() {
             case("host=localhost <named> user=keeper channel_binding=require").refused("channel binding"),
             case("host=localhost <named> ssl_max_protocol_version=TLSv1.2 sslmode=require").reaches("<port-named> postgres keeper tcp tls"),
             case("host=localhost <named> ssl_min_protocol_version=TLSv1.3 sslmode=require").reaches("<port-named> postgres keeper tcp tls"),
+            case("host=localhost <foreign> ssl_min_protocol_version=TLSv1.3 sslmode=require").refused(NO_COMMON_VERSION),
+            case("host=localhost <named> ssl_min_protocol_version=TLSv1 ssl_max_protocol_version=TLSv1.1 sslmode=require").refused(NO_COMMON_VERSION),
+            case("host=localhost <foreign> user=sealed password='s3cret s' channel_binding=require").reaches("<port-foreign> postgres sealed tcp tls"),
             case("host=localhost <named> ssl_min_protocol_version='' sslmode=require"),
             case("host=localhost <named> sslsni=0 sslmode=require").reaches("<port-named> postgres keeper tcp tls"),
             case("postgresql://keeper@localhost:<port-named>/postgres?hostaddr=<address-of-named>&ssl=true").reaches("<port-named> postgres keeper tcp tls"),
@@ -152,6 +239,12 @@ fn client_certificates() {
             .file(".postgresql/postgresql.crt", "<client.crt>")
             .file(".postgresql/postgresql.key", key)
     };
+    let stranger = |conninfo| {
+        Case::new(conninfo)
+            .at(conninfo)
+            .file(".postgresql/postgresql.crt", "<stranger.crt>")
+            .file(".postgresql/postgresql.key", "<stranger.key>")
+    };
     let given = |conninfo| {
         Case::new(conninfo)
             .at(conninfo)
@@ -165,7 +258,7 @@ fn client_certificates() {
         &[
             with_key("PKCS #8", "<client.key>").reaches(AS_CLIENT),
             with_key("PKCS #1", "<pkcs1.key>").reaches(AS_CLIENT),
-            with_key("another's key", "<other.key>").refused("cannot connect"),
+            with_key("another's key", "<other.key>").refused("postgresql.key\" does not belong to certificate file "),
             with_key("no key", "s3cret").refused("postgresql.key"),
             with_key("encrypted, without sslpassword", "<encrypted.key>").without_peer().refused("postgresql.key"),
             Case::new("a certificate where none is needed")
@@ -182,11 +275,30 @@ fn client_certificates() {
                 .at("host=localhost <named> sslmode=require")
                 .file(".postgresql/postgresql.key", "<client.key>")
                 .reaches("<port-named> postgres keeper tcp tls"),
-            Case::new("one from an unknown authority")
+            stranger("host=localhost <named> sslmode=require").refused(UNKNOWN_AUTHORITY),
+            stranger("host=localhost <foreign> sslmode=require").refused(UNKNOWN_AUTHORITY),
+            stranger("host=localhost <named> sslmode=prefer"),
+            stranger("host=localhost <foreign> sslmode=prefer"),
+            Case::new("one that has expired")
                 .at("host=localhost <named> sslmode=require")
-                .file(".postgresql/postgresql.crt", "<stranger.crt>")
-                .file(".postgresql/postgresql.key", "<stranger.key>")
-                .refused("cannot connect"),
+                .file(".postgresql/postgresql.crt", "<stale.crt>")
+                .file(".postgresql/postgresql.key", "<stale.key>")
+                .refused(": the server refused the client certificate: it has expired\n"),
+            Case::new("a file without a certificate")
+                .at("host=localhost <named> sslmode=require")
+                .file(".postgresql/postgresql.crt", "<client.key>")
+                .file(".postgresql/postgresql.key", "<client.key>")
+                .refused("postgresql.crt\": no certificate found\n"),
+            Case::new("one with those between it and the authority")
+                .at("host=localhost <named> user=client")
+                .file(".postgresql/postgresql.crt", "<inner.crt><middle.crt>")
+                .file(".postgresql/postgresql.key", "<inner.key>")
+                .reaches(AS_CLIENT),
+            Case::new("one without those between it and the authority")
+                .at("host=localhost <named> sslmode=require")
+                .file(".postgresql/postgresql.crt", "<inner.crt>")
+                .file(".postgresql/postgresql.key", "<inner.key>")
+                .refused(UNKNOWN_AUTHORITY),
             given("host=localhost <named> user=client sslcert=<home>/c.crt sslkey=<home>/c.key").reaches(AS_CLIENT),
             given("host=localhost <named> user=client sslcert=<home>/c.crt sslkey=<home>/encrypted.key sslpassword=s3cret-key").reaches(AS_CLIENT),
             given("host=localhost <named> user=client sslcert=<home>/c.crt sslkey=<home>/encrypted.key sslpassword=s3cret").refused("encrypted.key"),
@@ -229,10 +341,15 @@ fn place() -> &'static Place {
                 authorities.certify(authority, name, subject, names, days);
                 authorities.equip(server, name);
             }
+            servers[3].execute("ALTER SYSTEM SET ssl_max_protocol_version = 'TLSv1.2'");
+            servers[3].execute("SELECT pg_reload_conf()");
             servers
         });
         authorities.certify("ca", "client", "client", "", 2);
         authorities.certify("other", "stranger", "client", "", 2);
+        authorities.certify("ca", "stale", "client", "", -1);
+        authorities.empower("middle");
+        authorities.certify("middle", "inner", "client", "", 2);
         authorities.convert_key("rsa -traditional", "client", "pkcs1");
         authorities.convert_key(
             "pkcs8 -topk8 -passout pass:s3cret-key",
@@ -252,6 +369,11 @@ fn place() -> &'static Place {
             ("<client.key>", "client.key"),
             ("<stranger.crt>", "stranger.crt"),
             ("<stranger.key>", "stranger.key"),
+            ("<stale.crt>", "stale.crt"),
+            ("<stale.key>", "stale.key"),
+            ("<middle.crt>", "middle.crt"),
+            ("<inner.crt>", "inner.crt"),
+            ("<inner.key>", "inner.key"),
             ("<pkcs1.key>", "pkcs1.key"),
             ("<encrypted.key>", "encrypted.key"),
             ("<encrypted-pkcs1.key>", "encrypted-pkcs1.key"),
@@ -273,8 +395,19 @@ fn place() -> &'static Place {
             words.push((address, host.to_owned()));
             words.push((port, number.to_string()));
         }
+        let plain = Server::shared();
+        let (host, number) = (plain.host(), plain.port());
+        words.push((
+            "<plain>",
+            format!("hostaddr={host} port={number} user=postgres dbname=postgres"),
+        ));
+        words.push(("<port-plain>", number.to_string()));
+        words.push((
+            "<socket-of-plain>",
+            plain.socket_dir().display().to_string(),
+        ));
         Place {
-            servers: servers.iter().collect(),
+            servers: servers.iter().chain([plain]).collect(),
             words,
         }
     })
@@ -321,6 +454,14 @@ impl Authorities {
         self.openssl(&format!("req -newkey rsa:2048 -nodes -subj /CN={subject}{alternative} -keyout {name}.key -out {name}.csr"));
         self.openssl(&format!(
             "x509 -req -in {name}.csr -CA {authority}.crt -CAkey {authority}.key -CAcreateserial -days {days} -copy_extensions copy -out {name}.crt"
+        ));
+    }
+
+    /// Makes an authority out of what `ca` signs.
+    fn empower(&self, name: &str) {
+        self.openssl(&format!("req -newkey rsa:2048 -nodes -subj /CN={name} -addext basicConstraints=critical,CA:TRUE -keyout {name}.key -out {name}.csr"));
+        self.openssl(&format!(
+            "x509 -req -in {name}.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -copy_extensions copy -out {name}.crt"
         ));
     }
 

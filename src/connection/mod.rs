@@ -1,6 +1,7 @@
 //! From what libpq calls conninfo to an open connection.
 
 mod announced;
+mod certificate;
 mod conninfo;
 #[cfg(test)]
 mod fuzz;
@@ -20,13 +21,16 @@ mod target;
 mod template;
 mod terminal;
 mod tls;
+mod tls_errors;
+mod tls_session;
 mod tls_settings;
 mod ways_around;
 
+use std::error::Error;
 use std::fmt;
 use std::os::fd::OwnedFd;
 
-use postgres_native_tls::TlsStream;
+use openssl::error::ErrorStack;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Connection};
 
@@ -37,11 +41,12 @@ pub use self::prompt::Prompt;
 use self::settings::TargetSession;
 pub use self::settings::{Settings, TcpSettings};
 use self::socket::Socket;
+use self::tls::{HandshakeError, TlsStream};
 pub use self::ways_around::way_around_pooler;
 use crate::exit::Fault;
 
 /// The half of a connection that does the work; it ends when the connection does.
-pub type Link = Connection<Socket, TlsStream<Socket>>;
+pub type Link = Connection<Socket, TlsStream>;
 
 /// An open connection, and which of the settings' hosts it is to.
 pub struct Connected {
@@ -177,7 +182,7 @@ impl Refusal {
     }
 
     /// The server, or TLS, refused once the socket was connected.
-    fn from_session(error: &tokio_postgres::Error, encrypted: bool) -> Self {
+    fn from_session(error: &tokio_postgres::Error) -> Self {
         // Said by the client library alone, which has no code for it.
         if error.code().is_none() && innermost(error).to_string() == "password missing" {
             return Self::for_want_of_a_password();
@@ -186,10 +191,13 @@ impl Refusal {
         Self {
             reason: describe(error),
             is_final: code.is_some_and(|code| *code != SqlState::CANNOT_CONNECT_NOW),
-            // pg_hba.conf may want the other kind of connection; a failed handshake may be avoided.
+            // pg_hba.conf may want the other kind of connection; a failed handshake may be avoided, but nothing that
+            // comes after it: a server that refuses the client's certificate then must not be sent anything in the clear.
             depends_on_encryption: match code {
                 Some(code) => *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
-                None => encrypted,
+                None => error
+                    .source()
+                    .is_some_and(<dyn Error>::is::<HandshakeError>),
             },
             is_for_want_of_a_password: false,
         }
@@ -204,9 +212,13 @@ impl From<std::io::Error> for Refusal {
 
 /// What the server said, or what failed on the way to it; one line without a secret.
 pub fn describe(error: &tokio_postgres::Error) -> String {
-    match error.as_db_error() {
-        Some(said) => said.message().to_owned(),
-        None => innermost(error).to_string(),
+    if let Some(said) = error.as_db_error() {
+        return said.message().to_owned();
+    }
+    let cause = innermost(error);
+    match cause.downcast_ref::<ErrorStack>() {
+        Some(stack) => tls_errors::describe(stack),
+        None => cause.to_string(),
     }
 }
 
@@ -218,9 +230,7 @@ fn describe_io(error: &std::io::Error) -> String {
     }
 }
 
-fn innermost<'a>(
-    error: &'a (dyn std::error::Error + 'static),
-) -> &'a (dyn std::error::Error + 'static) {
+fn innermost<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     error.source().map_or(error, innermost)
 }
 

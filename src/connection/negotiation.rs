@@ -109,7 +109,7 @@ async fn open_once(
     };
     let kept = socket.duplicate()?;
     let opened = config.connect_raw(socket, tls).await;
-    let (client, link) = opened.map_err(|error| Refusal::from_session(&error, encrypted))?;
+    let (client, link) = opened.map_err(|error| Refusal::from_session(&error))?;
     Ok(Opened {
         client,
         link,

@@ -1,125 +1,142 @@
-//! TLS, set up only once the server has agreed to it.
+//! TLS over a socket, set up only once the server has agreed to it.
 
 use std::error::Error;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::fmt;
+use std::io;
 use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
-use native_tls::{Certificate, Identity, TlsConnectorBuilder};
-use openssl::pkey::PKey;
-use postgres_native_tls::{TlsConnector, TlsStream, set_postgresql_alpn};
-use tokio_postgres::tls::TlsConnect;
+use openssl::hash::MessageDigest;
+use openssl::nid::Nid;
+use openssl::ssl::SslRef;
+use tokio::io::{AsyncRead, AsyncWrite, BufReader, ReadBuf};
+use tokio_openssl::SslStream;
+use tokio_postgres::tls::{self, ChannelBinding, TlsConnect};
 
 use super::socket::Socket;
-use super::tls_settings::{ClientCertificate, Roots, TlsMode, TlsSettings};
+use super::tls_errors;
+use super::tls_session::{self, ALPN, Complaint};
+use super::tls_settings::TlsSettings;
 
-/// Builds the TLS connector when the handshake begins: it reads files, which a server without TLS must not
-/// cost.
+/// Sets TLS up when the handshake begins: that reads files, which a server without TLS must not cost.
 pub struct LazyTls<'a> {
     pub settings: &'a TlsSettings,
     /// What the certificate must be for, and what is sent as server name indication (RFC 6066).
     pub host: &'a str,
 }
 
-type BoxError = Box<dyn Error + Send + Sync>;
-type Handshake<'a> = dyn Future<Output = Result<TlsStream<Socket>, BoxError>> + Send + 'a;
+/// Why there is no encrypted stream.
+#[derive(Debug)]
+pub struct HandshakeError(BoxError);
+
+pub type BoxError = Box<dyn Error + Send + Sync>;
+type Handshake<'a> = dyn Future<Output = Result<TlsStream, HandshakeError>> + Send + 'a;
 
 impl<'a> TlsConnect<Socket> for LazyTls<'a> {
-    type Stream = TlsStream<Socket>;
-    type Error = BoxError;
+    type Stream = TlsStream;
+    type Error = HandshakeError;
     type Future = Pin<Box<Handshake<'a>>>;
 
     fn connect(self, socket: Socket) -> Self::Future {
-        Box::pin(async move {
-            let connector = connector(self.settings)?;
-            Ok(TlsConnector::new(connector, self.host)
-                .connect(socket)
-                .await?)
+        Box::pin(async move { self.shake_hands(socket).await.map_err(HandshakeError) })
+    }
+}
+
+impl LazyTls<'_> {
+    async fn shake_hands(self, socket: Socket) -> Result<TlsStream, BoxError> {
+        let complaint = Complaint::default();
+        let session = tls_session::new(self.settings, self.host, &complaint)?;
+        let mut stream = SslStream::new(session, BufReader::new(socket))?;
+        if let Err(error) = Pin::new(&mut stream).connect().await {
+            return Err(match complaint.get() {
+                Some(complaint) => complaint.as_str().into(),
+                None => tls_errors::describe_handshake(&error).into(),
+            });
+        }
+        // Without this another kind of server could be talked into answering (PostgreSQL documentation, 34.1.2).
+        if self.settings.direct && stream.ssl().selected_alpn_protocol() != Some(ALPN) {
+            return Err("the server does not say that it speaks PostgreSQL's protocol (sslnegotiation=direct needs PostgreSQL 17)".into());
+        }
+        Ok(TlsStream {
+            stream,
+            broken: None,
         })
     }
 }
 
-/// Verification as sslmode asks (PostgreSQL documentation, 34.19.1).
-fn connector(settings: &TlsSettings) -> Result<native_tls::TlsConnector, BoxError> {
-    let mut builder = native_tls::TlsConnector::builder();
-    builder
-        .min_protocol_version(settings.lowest)
-        .max_protocol_version(settings.highest)
-        .use_sni(settings.server_name_indication)
-        .danger_accept_invalid_hostnames(settings.mode != TlsMode::VerifyFull);
-    match &settings.roots {
-        Roots::System => {}
-        Roots::Unverified => {
-            builder
-                .disable_built_in_roots(true)
-                .danger_accept_invalid_certs(true);
+impl fmt::Display for HandshakeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TLS handshake failed")
+    }
+}
+
+impl Error for HandshakeError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.0)
+    }
+}
+
+/// The encrypted stream; the buffer saves a system call for each record's header.
+pub struct TlsStream {
+    stream: SslStream<BufReader<Socket>>,
+    /// Why nothing can be written any more, until that is told.
+    broken: Option<io::Error>,
+}
+
+impl tls::TlsStream for TlsStream {
+    fn channel_binding(&self) -> ChannelBinding {
+        server_end_point(self.stream.ssl())
+            .map_or_else(ChannelBinding::none, ChannelBinding::tls_server_end_point)
+    }
+}
+
+/// The hash of the server's certificate, by its signature's hash function but never a weak one (RFC 5929, 4.1).
+fn server_end_point(session: &SslRef) -> Option<Vec<u8>> {
+    let certificate = session.peer_certificate()?;
+    let signature = certificate.signature_algorithm().object().nid();
+    let digest = match signature.signature_algorithms()?.digest {
+        Nid::MD5 | Nid::SHA1 => MessageDigest::sha256(),
+        digest => MessageDigest::from_nid(digest)?,
+    };
+    let hash = certificate.digest(digest).ok()?;
+    Some(hash.to_vec())
+}
+
+impl AsyncRead for TlsStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for TlsStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let Self { stream, broken } = &mut *self;
+        if broken.is_none() {
+            match Pin::new(&mut *stream).poll_write(cx, buf) {
+                Poll::Ready(Err(error)) => *broken = Some(error),
+                written => return written,
+            }
         }
-        Roots::File(file) => add_roots(&mut builder, file)?,
+        // The server may have said why: it refuses a client's certificate after the handshake (RFC 8446, 4.4.2.4).
+        let said = ready!(Pin::new(stream).poll_peek(cx, &mut [0]));
+        let why = said.err().filter(|said| said.ssl_error().is_some());
+        let broken = broken.take().unwrap_or(io::ErrorKind::BrokenPipe.into());
+        Poll::Ready(Err(why.map_or(broken, io::Error::other)))
     }
-    if let Some(files) = &settings.client_certificate {
-        builder.identity(identity(files)?);
-    }
-    if settings.direct {
-        set_postgresql_alpn(&mut builder);
-    }
-    Ok(builder.build()?)
-}
 
-fn add_roots(builder: &mut TlsConnectorBuilder, file: &Path) -> Result<(), BoxError> {
-    let could_not = |why: &dyn std::fmt::Display| {
-        format!(
-            "could not read root certificate file \"{}\": {why}",
-            file.display()
-        )
-    };
-    let pem = fs::read(file).map_err(|error| could_not(&error))?;
-    let certificates = Certificate::stack_from_pem(&pem).map_err(|error| could_not(&error))?;
-    if certificates.is_empty() {
-        return Err(could_not(&"no certificate found").into());
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
-    builder.disable_built_in_roots(true);
-    for certificate in certificates {
-        builder.add_root_certificate(certificate);
-    }
-    Ok(())
-}
 
-/// The client's certificate and key. The key may be in any of OpenSSL's PEM forms; native-tls takes PKCS #8.
-fn identity(files: &ClientCertificate) -> Result<Identity, BoxError> {
-    let (certificate, key) = (&files.certificate, &files.key);
-    let pem = fs::read(certificate).map_err(|error| {
-        format!(
-            "could not read certificate file \"{}\": {error}",
-            certificate.display()
-        )
-    })?;
-    let could_not = |why: String| {
-        format!(
-            "could not load private key file \"{}\": {why}",
-            key.display()
-        )
-    };
-    check_permissions(key).map_err(could_not)?;
-    let key_pem = fs::read(key).map_err(|error| could_not(error.to_string()))?;
-    let password = files.key_password.clone().unwrap_or_default();
-    let key = PKey::private_key_from_pem_passphrase(&key_pem, password.as_bytes())
-        .map_err(|_| could_not("no PEM key, or encrypted with another sslpassword".to_owned()))?;
-    Ok(Identity::from_pkcs8(
-        &pem,
-        &key.private_key_to_pem_pkcs8()?,
-    )?)
-}
-
-/// libpq's rule: the user's own key is for the user alone; root's may be read by a group.
-fn check_permissions(key: &Path) -> Result<(), String> {
-    let metadata = fs::metadata(key).map_err(|error| error.to_string())?;
-    let allowed = if metadata.uid() == 0 { 0o640 } else { 0o600 };
-    if !metadata.is_file() {
-        return Err("it is not a regular file".to_owned());
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
-    if metadata.mode() & 0o777 & !allowed & 0o077 != 0 {
-        return Err("it has group or world access; permissions must be u=rw (0600) or less, or u=rw,g=r (0640) or less if owned by root".to_owned());
-    }
-    Ok(())
 }

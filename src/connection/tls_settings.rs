@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use native_tls::Protocol;
 use tokio_postgres::config::ChannelBinding;
 
 use super::given::Given;
@@ -32,11 +31,19 @@ pub enum TlsMode {
     VerifyFull,
 }
 
+/// A version of TLS; the older ones are refused by most builds of OpenSSL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    Tls10,
+    Tls11,
+    Tls12,
+    Tls13,
+}
+
 /// Whose signature a server's certificate needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Roots {
-    /// Nobody's: any certificate will do.
-    Unverified,
+    /// A file that exists is used in every mode; the verifying modes cannot do without.
     File(PathBuf),
     /// `sslrootcert=system`.
     System,
@@ -64,11 +71,11 @@ impl TlsSettings {
         }
         let without_certificate = given.text("sslcertmode").as_deref() == Some("disable");
         let client_certificate = client_certificate(given);
-        let lowest = protocol(given, "ssl_min_protocol_version", Some(Protocol::Tlsv12))?;
+        let lowest = protocol(given, "ssl_min_protocol_version", Some(Protocol::Tls12))?;
         let highest = protocol(given, "ssl_max_protocol_version", None)?;
         if lowest
             .zip(highest)
-            .is_some_and(|(lowest, highest)| lowest as u8 > highest as u8)
+            .is_some_and(|(lowest, highest)| lowest > highest)
         {
             return Err(
                 Fault::Usage.error("ssl_min_protocol_version is above ssl_max_protocol_version")
@@ -77,7 +84,7 @@ impl TlsSettings {
         Ok(Self {
             mode,
             direct,
-            roots: roots(mode, roots_given)?,
+            roots: roots(roots_given),
             client_certificate: client_certificate.filter(|_| !without_certificate),
             server_name_indication: given.choice("sslsni", &[("0", false), ("1", true)], true)?,
             lowest,
@@ -121,24 +128,11 @@ fn mode(given: &mut Given, system: bool) -> anyhow::Result<TlsMode> {
     Ok(mode)
 }
 
-/// A root file that exists is used in every mode; the verifying modes cannot do without.
-fn roots(mode: TlsMode, given: Option<String>) -> anyhow::Result<Roots> {
-    if given.as_deref() == Some("system") {
-        return Ok(Roots::System);
-    }
-    let file = given
-        .map(PathBuf::from)
-        .or_else(|| home::file(".postgresql/root.crt"));
-    match file {
-        Some(file) if file.exists() => Ok(Roots::File(file)),
-        file if mode >= TlsMode::VerifyCa => {
-            let file = file.unwrap_or_default();
-            Err(Fault::CannotConnect.error(format!(
-                "root certificate file \"{}\" does not exist: give it, or sslrootcert=system, or change sslmode",
-                file.display()
-            )))
-        }
-        _ => Ok(Roots::Unverified),
+fn roots(given: Option<String>) -> Roots {
+    match given {
+        Some(word) if word == "system" => Roots::System,
+        Some(file) => Roots::File(file.into()),
+        None => Roots::File(home::file(".postgresql/root.crt").unwrap_or_default()),
     }
 }
 
@@ -167,10 +161,10 @@ fn protocol(
 ) -> anyhow::Result<Option<Protocol>> {
     let words = [
         ("", default),
-        ("TLSv1", Some(Protocol::Tlsv10)),
-        ("TLSv1.1", Some(Protocol::Tlsv11)),
-        ("TLSv1.2", Some(Protocol::Tlsv12)),
-        ("TLSv1.3", Some(Protocol::Tlsv13)),
+        ("TLSv1", Some(Protocol::Tls10)),
+        ("TLSv1.1", Some(Protocol::Tls11)),
+        ("TLSv1.2", Some(Protocol::Tls12)),
+        ("TLSv1.3", Some(Protocol::Tls13)),
     ];
     given.choice(name, &words, default)
 }

@@ -126,6 +126,14 @@ pub struct Place {
     pub words: Vec<(&'static str, String)>,
 }
 
+impl Place {
+    /// What a word stands for.
+    pub fn word(&self, wanted: &str) -> &str {
+        let found = self.words.iter().find(|(word, _)| *word == wanted);
+        &found.expect("a word of this place").1
+    }
+}
+
 /// Runs all cases, and fails with every one that did not come out as expected.
 #[track_caller]
 pub fn compare(place: &Place, cases: &[Case]) {
