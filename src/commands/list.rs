@@ -3,7 +3,6 @@
 use std::io::{IsTerminal as _, stdout};
 
 use glob::Pattern;
-use terminal_size::{Width, terminal_size_of};
 
 use crate::cli::{ConnectionArgs, Format, ListArgs};
 use crate::connection::Settings;
@@ -45,15 +44,8 @@ fn render(args: &ListArgs, views: &[LockView]) -> anyhow::Result<String> {
         _ if args.json => json::render(views),
         Format::Json => json::render(views),
         Format::Csv => csv::render(views, stdout().is_terminal()),
-        Format::Table => Ok(table::render(views, terminal_width(), args.wide)),
+        Format::Table => Ok(table::render(views, output::terminal_width(), args.wide)),
     }
-}
-
-fn terminal_width() -> Option<u16> {
-    let (Width(columns), _) = stdout()
-        .is_terminal()
-        .then(|| terminal_size_of(stdout()))??;
-    Some(columns)
 }
 
 /// Which locks were asked for: any of these, or all when there is none.

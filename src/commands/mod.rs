@@ -1,12 +1,14 @@
 //! One file per verb that a user types.
 
+mod check;
 mod key;
 mod list;
 mod release;
 mod run;
 
-use crate::cli::{Cli, Verb};
+use crate::cli::{self, Cli, Verb};
 use crate::exit::Outcome;
+use crate::session::Scope;
 
 /// Does what was asked for.
 pub fn dispatch(cli: Cli) -> anyhow::Result<Outcome> {
@@ -17,6 +19,15 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<Outcome> {
         Verb::List(args) => list::list(&connection, &args),
         Verb::Release(args) => release::release(&connection, &args),
         Verb::Key(args) => key::key(&args),
+        Verb::Check(args) => check::check(&connection, &args),
+    }
+}
+
+/// The scope as it was typed.
+fn scope(typed: cli::Scope) -> Scope {
+    match typed {
+        cli::Scope::Session => Scope::Session,
+        cli::Scope::Transaction => Scope::Transaction,
     }
 }
 

@@ -18,7 +18,7 @@ use crate::key::{LockName, Mode};
 use crate::lease::Lease;
 use crate::naming::Naming;
 use crate::report::Reporter;
-use crate::session::{HeldLock, Request, Scope, Session};
+use crate::session::{HeldLock, Request, Session};
 use crate::signals::{self, Inherited, Signals};
 use crate::supervise::{self, End, OnLost, Terms};
 
@@ -75,25 +75,16 @@ impl Plan {
             Some(script) => vec!["/bin/sh".into(), "-c".into(), script],
             None => without_separator(job.command),
         };
-        let identity = Identity {
-            lock,
-            host: host_name(),
-            wrapper_pid: std::process::id(),
-            command: command_line::display(&words),
-        };
         Ok(Self {
             settings: Settings::resolve_for_lock(connection, lease.client_keepalive())?,
             request: Request {
-                identity,
+                identity: Identity::of_this_process(lock, command_line::display(&words)),
                 mode: if job.shared {
                     Mode::Shared
                 } else {
                     Mode::Exclusive
                 },
-                scope: match job.scope {
-                    cli::Scope::Session => Scope::Session,
-                    cli::Scope::Transaction => Scope::Transaction,
-                },
+                scope: super::scope(job.scope),
                 lease,
             },
             words,
@@ -225,10 +216,4 @@ fn without_separator(mut words: Vec<OsString>) -> Vec<OsString> {
         words.remove(0);
     }
     words
-}
-
-fn host_name() -> String {
-    nix::unistd::gethostname()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default()
 }

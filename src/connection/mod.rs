@@ -2,6 +2,7 @@
 
 mod announced;
 mod conninfo;
+mod described;
 mod home;
 mod hosts;
 mod keywords;
@@ -22,7 +23,8 @@ use postgres_native_tls::TlsStream;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Connection};
 
-pub use self::announced::backend_pid;
+pub use self::announced::announced;
+pub use self::described::{LinkView, Transport, Verified};
 use self::hosts::{Address, Host};
 use self::settings::TargetSession;
 pub use self::settings::{Settings, TcpSettings};
