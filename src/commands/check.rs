@@ -17,7 +17,7 @@ use crate::report::Reporter;
 use crate::session::{HeldLock, Request, Session};
 use crate::signals::{self, Signals};
 
-/// What a session is called that asks after the one that tried the lock has gone.
+/// Whose lock it is; and what a session is called that asks after the one that tried the lock has gone.
 const CALLED: &str = "pglock check";
 
 pub fn check(connection: &ConnectionArgs, args: &CheckArgs) -> anyhow::Result<Outcome> {
@@ -57,7 +57,7 @@ impl Trial {
         Ok(Self {
             settings: Settings::resolve_for_lock(connection, lease.client_keepalive())?,
             request: Request {
-                identity: Identity::of_this_process(lock_of_nobody_else()?, String::new()),
+                identity: Identity::of_this_process(lock_of_nobody_else()?, CALLED.to_owned()),
                 mode: Mode::Exclusive,
                 scope: super::scope(args.scope),
                 lease,
@@ -143,7 +143,7 @@ fn lock_of_nobody_else() -> anyhow::Result<Lock> {
         raw: false,
     })?;
     let (host, pid, random) = (identity::host_name(), std::process::id(), fastrand::u64(..));
-    naming.lock(&format!("pglock check {host}:{pid}:{random:016x}"))
+    naming.lock(&format!("{CALLED} {host}:{pid}:{random:016x}"))
 }
 
 fn interrupted(signal: Signal) -> Outcome {

@@ -42,8 +42,8 @@ pub struct RightsView {
     pub superuser: bool,
     pub may_see_others: bool,
     pub may_end_others: bool,
-    /// What would give the rights that are missing.
-    pub grants: Vec<String>,
+    /// The statement that would give the rights that are missing.
+    pub grant: Option<String>,
 }
 
 /// How many connections the server has, for everybody and for this role and database.
@@ -118,20 +118,20 @@ pub async fn rights(session: &mut Session) -> anyhow::Result<Option<RightsView>>
         FROM pg_roles WHERE rolname = current_user";
     let rows = session.query(QUERY).await?;
     Ok(rows.first().map(|row| {
-        let (may_see_others, may_end_others) = (is_true(row, "may_see"), is_true(row, "may_end"));
-        let role = text(row, "role").unwrap_or_default();
+        let given = |column| is_true(row, column);
         let missing = [
-            ("pg_read_all_stats", may_see_others),
-            ("pg_signal_backend", may_end_others),
+            ("may_see", "pg_read_all_stats"),
+            ("may_end", "pg_signal_backend"),
         ];
-        let missing = missing.iter().filter(|(_, given)| !given);
+        let missing = missing.iter().filter(|(column, _)| !given(column));
+        let missing: Vec<&str> = missing.map(|(_, role)| *role).collect();
+        let grantee = text(row, "role").unwrap_or_default();
         RightsView {
-            superuser: is_true(row, "rolsuper"),
-            may_see_others,
-            may_end_others,
-            grants: missing
-                .map(|(right, _)| format!("GRANT {right} TO {role}"))
-                .collect(),
+            superuser: given("rolsuper"),
+            may_see_others: given("may_see"),
+            may_end_others: given("may_end"),
+            grant: (!missing.is_empty())
+                .then(|| format!("GRANT {} TO {grantee}", missing.join(", "))),
         }
     }))
 }

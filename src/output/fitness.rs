@@ -15,10 +15,10 @@ const UNKNOWN: &str = "unknown";
 
 /// `width` is the terminal's, `None` where there is none and lines may be as long as they like.
 pub fn render(view: &FitnessView, width: Option<u16>) -> String {
-    let findings = [
+    let mut findings = vec![
         ("fit", fit(view)),
         ("server", or_unknown(view.server.as_ref(), server)),
-        ("connection", or_unknown(view.connection.as_ref(), link)),
+        ("connection", link(view)),
         ("session", or_unknown(view.server.as_ref(), session)),
         ("pooler", pooler(view.pooling).to_owned()),
         ("TLS", tls(view)),
@@ -31,6 +31,9 @@ pub fn render(view: &FitnessView, width: Option<u16>) -> String {
             or_unknown(view.connections.as_ref(), free_connections),
         ),
     ];
+    // On a line of its own it can be copied.
+    let grant = view.rights.as_ref().and_then(|rights| rights.grant.clone());
+    findings.extend(grant.map(|grant| ("more rights", grant)));
     table::findings(&findings, width)
 }
 
@@ -56,11 +59,26 @@ fn server(server: &ServerView) -> String {
     }
 }
 
-fn link(link: &LinkView) -> String {
-    let LinkView { host, port, .. } = link;
-    match link.transport {
-        Transport::Tcp => format!("{host} port {port}"),
-        Transport::Unix => format!("Unix socket in {host}, port {port}"),
+/// The address that a name has led to is the server's to tell, unless a pooler stands between.
+fn link(view: &FitnessView) -> String {
+    let Some(LinkView {
+        host,
+        port,
+        transport,
+        ..
+    }) = &view.connection
+    else {
+        return UNKNOWN.to_owned();
+    };
+    let is_direct = view.pooling == Some(Pooling::None);
+    let address = view.server.as_ref().filter(|_| is_direct);
+    let address = address.and_then(|server| server.address.as_ref());
+    match (transport, address) {
+        (Transport::Tcp, Some(address)) if address != host => {
+            format!("{host} port {port} ({address})")
+        }
+        (Transport::Tcp, _) => format!("{host} port {port}"),
+        (Transport::Unix, _) => format!("Unix socket in {host}, port {port}"),
     }
 }
 
@@ -190,23 +208,18 @@ fn keepalive(keepalive: &Keepalive) -> String {
 }
 
 fn rights(rights: &RightsView) -> String {
-    let of_others = match (
+    let may = match (
         rights.superuser,
         rights.may_see_others,
         rights.may_end_others,
     ) {
         (true, ..) => "superuser: may see and end every session",
-        (false, true, true) => "may see every session, and end those of all but superusers",
+        (false, true, true) => "may see every session, and end all but superusers'",
         (false, true, false) => "may see every session, and end those of this role",
-        (false, false, true) => {
-            "may see the sessions of this role, and end those of all but superusers"
-        }
+        (false, false, true) => "may see the sessions of this role, and end all but superusers'",
         (false, false, false) => "may see and end the sessions of this role",
     };
-    if rights.grants.is_empty() {
-        return of_others.to_owned();
-    }
-    format!("{of_others}; more with {}", rights.grants.join(" and "))
+    may.to_owned()
 }
 
 fn free_connections(connections: &ConnectionsView) -> String {
