@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::thread;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -10,6 +11,7 @@ use crate::support::{
     Finished, Pglock, PoolMode, Pooler, Server, Shutdown, Site, Standby, await_solitude,
 };
 use crate::tls::Authorities;
+use crate::unfit_servers::{error, serve};
 
 const SCOPES: [&str; 2] = ["session", "transaction"];
 
@@ -325,6 +327,36 @@ fn a_standby_is_shown_and_refused() {
 }
 
 #[test]
+fn questions_that_a_look_alike_refuses_stay_open() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    // One session tries the lock, another asks.
+    thread::spawn(move || {
+        for _ in 0..2 {
+            serve(
+                &mut listener.accept().unwrap().0,
+                &error("0A000", "not here"),
+            );
+        }
+    });
+    let pglock = Pglock::without_server()
+        .env("PGHOST", "127.0.0.1")
+        .env("PGPORT", &port)
+        .env("PGUSER", "anybody")
+        .env("PGSSLMODE", "disable");
+    let refused = check(pglock, &[]);
+    refused
+        .assert_code(122)
+        .assert_one_message()
+        .assert_stderr_has("this server has no advisory locks: not here");
+    assert_eq!(subjects(&refused), SUBJECTS);
+    assert_found(&refused, "connection", &format!("127.0.0.1 port {port}"));
+    assert_found(&refused, "server", "unknown");
+    assert_found(&refused, "pooler", "unknown");
+    assert_found(&refused, "lock", "not taken");
+}
+
+#[test]
 fn an_unprivileged_role_is_told_what_it_lacks() {
     let server = Server::shared();
     let database = server.database();
@@ -508,8 +540,7 @@ fn it_ends_as_run_does_and_says_the_same() {
             .env("PGUSER", "alice")
             .env("PGPASSWORD", password)
     };
-    // What `run` ends with in either scope.
-    let kinds: [(&str, &dyn Fn() -> Pglock, [i32; 2]); 14] = [
+    let kinds: [Kind; 14] = [
         ("socket", &|| Pglock::new(server), [0, 0]),
         (
             "TCP",
@@ -560,6 +591,9 @@ fn it_ends_as_run_does_and_says_the_same() {
         }
     }
 }
+
+/// What is connected to and how, and what `run` ends with in either scope.
+type Kind<'a> = (&'a str, &'a dyn Fn() -> Pglock, [i32; 2]);
 
 /// A server that asks alice for her password.
 fn guarded_server() -> Server {

@@ -46,8 +46,8 @@ fn it_outlasts_hostile_defaults_and_holds_back_no_vacuum() {
     client.batch_execute("DELETE FROM rows").unwrap();
     client.batch_execute("VACUUM rows").unwrap();
     // Pages at the end that hold no rows, dead ones neither, are given back.
-    let size = "SELECT pg_relation_size('rows')";
-    assert_eq!(client.query_one(size, &[]).unwrap().get::<_, i64>(0), 0);
+    let bytes = "SELECT pg_relation_size('rows')";
+    assert_eq!(client.query_one(bytes, &[]).unwrap().get::<_, i64>(0), 0);
     while begun.elapsed() < hold() {
         for name in ["by-socket", "by-tcp"] {
             assert_idle_without_snapshot(&mut client, name);
