@@ -37,6 +37,7 @@ complete -c pglock -n "__fish_pglock_needs_command" -f -a "try" -d 'Run COMMAND 
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "list" -d 'Show who holds and who waits for advisory locks'
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "release" -d 'Free a lock that somebody else holds, by ending the holder\'s session'
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "key" -d 'Print the key of each NAME, one a line; needs no server'
+complete -c pglock -n "__fish_pglock_needs_command" -f -a "check" -d 'Say whether this connection is fit to hold locks'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s w -l timeout -d 'Wait at most this long for connection and lock together; 0 is like `try`' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s E -l conflict-exit-code -d 'Exit with N (0-255) instead of 75 when the lock was not obtained' -r
@@ -119,3 +120,15 @@ complete -c pglock -n "__fish_pglock_using_subcommand key" -l raw -d 'NAME is th
 complete -c pglock -n "__fish_pglock_using_subcommand key" -s W -l password -d 'Ask for the password before connecting, even if one is known'
 complete -c pglock -n "__fish_pglock_using_subcommand key" -l no-password -d 'Never ask for a password'
 complete -c pglock -n "__fish_pglock_using_subcommand key" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
+complete -c pglock -n "__fish_pglock_using_subcommand check" -s N -l namespace -d 'Check where the locks of this namespace live; PGLOCK_NAMESPACE in the environment does the same' -r
+complete -c pglock -n "__fish_pglock_using_subcommand check" -l scope -d 'Try a lock that is held by the session, or by one open transaction' -r -f -a "session\t'The session, across all its transactions'
+transaction\t'One transaction, for poolers that share out sessions'"
+complete -c pglock -n "__fish_pglock_using_subcommand check" -l lease -d 'As in `run`: how long the server may go without hearing of this host [default: 30s]' -r
+complete -c pglock -n "__fish_pglock_using_subcommand check" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
+complete -c pglock -n "__fish_pglock_using_subcommand check" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
+complete -c pglock -n "__fish_pglock_using_subcommand check" -s p -l port -d 'Server port' -r
+complete -c pglock -n "__fish_pglock_using_subcommand check" -s U -l username -d 'Role to connect as' -r
+complete -c pglock -n "__fish_pglock_using_subcommand check" -l json -d 'One JSON object; the keys are stable'
+complete -c pglock -n "__fish_pglock_using_subcommand check" -s W -l password -d 'Ask for the password before connecting, even if one is known'
+complete -c pglock -n "__fish_pglock_using_subcommand check" -l no-password -d 'Never ask for a password'
+complete -c pglock -n "__fish_pglock_using_subcommand check" -s ? -l help -d 'Print help (-? is brief, --help is complete)'

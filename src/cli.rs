@@ -139,6 +139,14 @@ pub enum Verb {
     ///
     /// A bigint, or two int4 as A,B with --namespace: what pg_advisory_lock takes and pg_locks shows.
     Key(KeyArgs),
+
+    /// Say whether this connection is fit to hold locks
+    ///
+    /// Takes a lock that nobody else uses, as `run` does, has it proved, frees it, and shows what was found:
+    /// server, pooler, TLS, defaults that would hurt, dead-host detection, rights and free connections.
+    /// Exits 0, or with what `run` would exit with, whose message it gives; what was found is shown then too.
+    /// When it cannot connect nothing is shown, unless --json asks for it.
+    Check(CheckArgs),
 }
 
 /// How a NAME becomes a key.
@@ -353,6 +361,32 @@ pub struct KeyArgs {
     /// Names of the locks
     #[arg(value_name = "NAME", required = true, allow_negative_numbers = true)]
     pub name: Vec<String>,
+}
+
+/// What kind of lock is to be tried, and how to say what was found.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Check where the locks of this namespace live; PGLOCK_NAMESPACE in the environment does the same
+    ///
+    /// Where the connection string holds {shard:N}, each place is checked, in order.
+    #[arg(short = 'N', long, value_name = "NS")]
+    pub namespace: Option<String>,
+
+    /// Try a lock that is held by the session, or by one open transaction
+    ///
+    /// Behind a transaction pooler only `transaction` is fit.
+    #[arg(long, value_name = "SCOPE", value_enum, default_value_t = Scope::Session)]
+    pub scope: Scope,
+
+    /// As in `run`: how long the server may go without hearing of this host [default: 30s]
+    ///
+    /// Whether the server finds out in that time is shown as dead-host detection.
+    #[arg(long, value_name = "DURATION")]
+    pub lease: Option<String>,
+
+    /// One JSON object; the keys are stable
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What each exit status means, for --help and the manual page.

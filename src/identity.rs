@@ -83,6 +83,16 @@ const COMMENT_START: &str = "/*pglock ";
 const COMMENT_END: &str = " */";
 
 impl Identity {
+    /// This process, which takes `lock` for `command`.
+    pub fn of_this_process(lock: Lock, command: String) -> Self {
+        Self {
+            lock,
+            host: host_name(),
+            wrapper_pid: std::process::id(),
+            command,
+        }
+    }
+
     pub fn application_name(&self, stage: Stage) -> String {
         let mark = stage.mark();
         let pid = self.wrapper_pid;
@@ -187,6 +197,13 @@ fn hash_encoded(label: &str) -> String {
 /// A host name is ASCII by its own rules (RFC 1123); anything else is encoded.
 fn ascii(host: &str) -> String {
     utf8_percent_encode(host, LABEL).to_string()
+}
+
+/// What this host calls itself; empty if it does not say.
+pub fn host_name() -> String {
+    nix::unistd::gethostname()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
 }
 
 impl Told {

@@ -98,6 +98,10 @@ impl Lease {
         }
     }
 
+    pub fn length(self) -> Duration {
+        self.length
+    }
+
     /// From one heartbeat to the next.
     pub fn heartbeat_interval(self) -> Duration {
         (self.length / 6).min(LONGEST_INTERVAL)

@@ -62,6 +62,43 @@ fn the_databases_of_one_server_share_the_locks() {
 }
 
 #[test]
+fn check_shows_every_shard_in_order() {
+    let checked = spread(server()).args(["check", "--json"]).run();
+    let lines = checked.assert_code(0).assert_stderr("").stdout.clone();
+    let found = serde_json::Deserializer::from_str(&lines).into_iter::<serde_json::Value>();
+    let databases: Vec<String> = found
+        .map(|object| object.unwrap()["server"]["database"].to_string())
+        .collect();
+    let all = ["spread_0", "spread_1", "spread_2", "spread_3"].map(|name| format!("{name:?}"));
+    assert_eq!(databases, all);
+
+    // One that cannot hold a lock decides, and the others are shown all the same.
+    let missing = [
+        "check",
+        "--json",
+        "-d",
+        "{namespace}_{shard:5}",
+        "-N",
+        "spread",
+    ];
+    let checked = Pglock::new(server()).args(missing).run();
+    checked
+        .assert_code(121)
+        .assert_one_message()
+        .assert_stderr_has("database \"spread_4\" does not exist")
+        .assert(
+            checked.stdout.matches("\"fit\": true").count() == 4,
+            "four that are fit",
+        );
+    Pglock::new(server())
+        .args(["check", "-d", "{namespace}"])
+        .run()
+        .assert_code(125)
+        .assert_stdout("")
+        .assert_one_message();
+}
+
+#[test]
 fn the_hosts_may_be_the_shards() {
     let servers = [Server::start(), Server::start()];
     let scratch = Watchdog::start();

@@ -414,12 +414,12 @@ fn place() -> &'static Place {
 }
 
 /// Two certification authorities, `ca` and `other`, and a directory for what they sign.
-struct Authorities {
+pub(crate) struct Authorities {
     scratch: Watchdog,
 }
 
 impl Authorities {
-    fn found() -> Self {
+    pub(crate) fn found() -> Self {
         let authorities = Self {
             scratch: Watchdog::start(),
         };
@@ -432,7 +432,7 @@ impl Authorities {
         authorities
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.scratch.directory().join(name)
     }
 
@@ -445,7 +445,14 @@ impl Authorities {
     }
 
     /// Makes `name`.key and `name`.crt, for these alternative names if there are any.
-    fn certify(&self, authority: &str, name: &str, subject: &str, names: &str, days: i32) {
+    pub(crate) fn certify(
+        &self,
+        authority: &str,
+        name: &str,
+        subject: &str,
+        names: &str,
+        days: i32,
+    ) {
         let alternative = if names.is_empty() {
             String::new()
         } else {
@@ -471,7 +478,7 @@ impl Authorities {
     }
 
     /// Gives the server this certificate, and a role for each way to be let in.
-    fn equip(&self, server: &Server, certificate: &str) {
+    pub(crate) fn equip(&self, server: &Server, certificate: &str) {
         const RULES: &str = "\
             local all all trust\n\
             host all keeper all trust\n\

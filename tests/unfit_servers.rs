@@ -292,7 +292,7 @@ fn on_a_server_that_answers(answer: &[u8], verb: &str) -> Finished {
 }
 
 /// Speaks as a server does (PostgreSQL documentation, 55.7), until the client says good-bye; all statements it sent.
-fn serve(client: &mut TcpStream, answer: &[u8]) -> String {
+pub(crate) fn serve(client: &mut TcpStream, answer: &[u8]) -> String {
     const READY: &[u8] = b"Z\0\0\0\x05I";
     let mut length = [0; 4];
     client.read_exact(&mut length).unwrap();
@@ -329,7 +329,7 @@ fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     [&[kind], &length.to_be_bytes()[..], body].concat()
 }
 
-fn error(code: &str, said: &str) -> Vec<u8> {
+pub(crate) fn error(code: &str, said: &str) -> Vec<u8> {
     message(
         b'E',
         format!("SERROR\0VERROR\0C{code}\0M{said}\0\0").as_bytes(),

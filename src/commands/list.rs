@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use glob::Pattern;
-use terminal_size::{Width, terminal_size_of};
 
 use crate::cli::{ConnectionArgs, Format, ListArgs};
 use crate::connection::{self, Place, Prompt, Settings};
@@ -60,15 +59,8 @@ fn render(args: &ListArgs, views: &[LockView]) -> anyhow::Result<String> {
         _ if args.json => json::render(views),
         Format::Json => json::render(views),
         Format::Csv => csv::render(views, stdout().is_terminal()),
-        Format::Table => Ok(table::render(views, terminal_width(), args.wide)),
+        Format::Table => Ok(table::render(views, output::terminal_width(), args.wide)),
     }
-}
-
-fn terminal_width() -> Option<u16> {
-    let (Width(columns), _) = stdout()
-        .is_terminal()
-        .then(|| terminal_size_of(stdout()))??;
-    Some(columns)
 }
 
 /// Which locks to look for in one place: any of these.

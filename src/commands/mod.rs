@@ -1,5 +1,6 @@
 //! One file per verb that a user types.
 
+mod check;
 mod key;
 mod list;
 mod release;
@@ -7,10 +8,10 @@ mod run;
 
 use std::ops::ControlFlow;
 
-use crate::cli::{Cli, Verb};
+use crate::cli::{self, Cli, Verb};
 use crate::connection::Settings;
 use crate::exit::Outcome;
-use crate::session::Session;
+use crate::session::{Scope, Session};
 use crate::signals::{self, Signals};
 
 /// Does what was asked for.
@@ -22,6 +23,15 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<Outcome> {
         Verb::List(args) => list::list(&connection, &args),
         Verb::Release(args) => release::release(&connection, &args),
         Verb::Key(args) => key::key(&args),
+        Verb::Check(args) => check::check(&connection, &args),
+    }
+}
+
+/// The scope as it was typed.
+fn scope(typed: cli::Scope) -> Scope {
+    match typed {
+        cli::Scope::Session => Scope::Session,
+        cli::Scope::Transaction => Scope::Transaction,
     }
 }
 

@@ -1,6 +1,7 @@
 //! `pglock run` and `pglock try`: a command under a lock, from the arguments to the exit status.
 
 use std::ffi::OsString;
+use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -10,7 +11,7 @@ use crate::acquire::{Acquired, Patience, acquire};
 use crate::child::{Child, Command};
 use crate::cli::{self, ConnectionArgs, JobArgs, RunArgs};
 use crate::command_line;
-use crate::connection::Settings;
+use crate::connection::{Place, Prompt, Settings};
 use crate::duration;
 use crate::exit::{self, Outcome};
 use crate::guardian::Guardian;
@@ -20,7 +21,7 @@ use crate::key::{LockName, Mode};
 use crate::lease::{Lease, OnLost, Terms};
 use crate::naming::Naming;
 use crate::report::Reporter;
-use crate::session::{HeldLock, Request, Scope, Session};
+use crate::session::{HeldLock, Request, Session};
 use crate::signals::{self, Inherited, Signals};
 use crate::supervise::{self, End};
 
@@ -78,29 +79,20 @@ impl Plan {
             Some(script) => vec!["/bin/sh".into(), "-c".into(), script],
             None => without_separator(job.command),
         };
-        let identity = Identity {
-            lock,
-            host: host_name(),
-            wrapper_pid: std::process::id(),
-            command: command_line::display(&words),
-        };
         Ok(Self {
             settings: Settings::resolve_for_lock(
-                connection,
-                &identity.lock,
+                Place::of_lock(connection, &lock)?,
+                Rc::new(Prompt::resolve(connection)),
                 lease.client_keepalive(),
             )?,
             request: Request {
-                identity,
+                identity: Identity::of_this_process(lock, command_line::display(&words)),
                 mode: if job.shared {
                     Mode::Shared
                 } else {
                     Mode::Exclusive
                 },
-                scope: match job.scope {
-                    cli::Scope::Session => Scope::Session,
-                    cli::Scope::Transaction => Scope::Transaction,
-                },
+                scope: super::scope(job.scope),
                 lease,
             },
             words,
@@ -252,10 +244,4 @@ fn without_separator(mut words: Vec<OsString>) -> Vec<OsString> {
         words.remove(0);
     }
     words
-}
-
-fn host_name() -> String {
-    nix::unistd::gethostname()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default()
 }

@@ -1,6 +1,6 @@
-//! The backend process ID that the server announced when the session was opened.
+//! What was settled when the session was opened: the backend process ID that the server announced, and encryption.
 //!
-//! The client library keeps it for cancel requests and gives it out nowhere else; so a cancel request is
+//! The client library keeps both for cancel requests and gives them out nowhere else; so a cancel request is
 //! written into memory, and read.
 
 use std::io;
@@ -11,23 +11,35 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::Client;
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
-/// The announced process ID of `client`'s backend; a pooler announces a number of its own.
-pub async fn backend_pid(client: &Client) -> Option<i32> {
+/// What a session was opened with.
+#[derive(Clone, Copy, Debug)]
+pub struct Announced {
+    /// The process ID of its backend; a pooler announces a number of its own.
+    pub backend_pid: i32,
+    pub is_encrypted: bool,
+}
+
+/// What `client` would use for a cancel request.
+pub async fn announced(client: &Client) -> Option<Announced> {
     let mut request = Memory::default();
     let token = client.cancel_token();
     token.cancel_query_raw(&mut request, InMemory).await.ok()?;
     // CancelRequest: length, code, process ID, secret key (PostgreSQL documentation, 55.7).
     let pid = request.written.get(8..12)?;
-    Some(i32::from_be_bytes(pid.try_into().ok()?))
+    Some(Announced {
+        backend_pid: i32::from_be_bytes(pid.try_into().ok()?),
+        is_encrypted: request.is_encrypted,
+    })
 }
 
 /// A stream that keeps what is written and gives nothing to read.
 #[derive(Debug, Default)]
 struct Memory {
     written: Vec<u8>,
+    is_encrypted: bool,
 }
 
-/// "Encrypts" by doing nothing: the session's own TLS mode holds for cancel requests too.
+/// "Encrypts" by noting that it was asked to: the session's own TLS mode holds for cancel requests too.
 struct InMemory;
 
 impl<'a> TlsConnect<&'a mut Memory> for InMemory {
@@ -36,6 +48,7 @@ impl<'a> TlsConnect<&'a mut Memory> for InMemory {
     type Future = std::future::Ready<io::Result<Self::Stream>>;
 
     fn connect(self, memory: &'a mut Memory) -> Self::Future {
+        memory.is_encrypted = true;
         std::future::ready(Ok(memory))
     }
 }

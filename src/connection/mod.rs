@@ -3,6 +3,7 @@
 mod announced;
 mod certificate;
 mod conninfo;
+mod described;
 #[cfg(test)]
 mod fuzz;
 mod given;
@@ -34,7 +35,8 @@ use openssl::error::ErrorStack;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Connection};
 
-pub use self::announced::backend_pid;
+pub use self::announced::announced;
+pub use self::described::{LinkView, Transport, Verified};
 use self::hosts::{Address, Host};
 pub use self::places::{Place, group};
 pub use self::prompt::Prompt;

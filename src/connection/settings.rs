@@ -16,9 +16,7 @@ use super::password_file;
 use super::places::Place;
 use super::prompt::Prompt;
 use super::tls_settings::TlsSettings;
-use crate::cli::ConnectionArgs;
 use crate::exit::Fault;
-use crate::key::Lock;
 
 /// Everything needed to open a session. Passwords have no way into any output: there is no Debug.
 pub struct Settings {
@@ -100,12 +98,11 @@ impl Settings {
     /// As [`Self::resolve`], for a session that is to hold a lock: of several hosts the primary is wanted, and
     /// what the parameters leave open about a server that is silent is as `keepalive` has it.
     pub fn resolve_for_lock(
-        args: &ConnectionArgs,
-        lock: &Lock,
+        place: Place,
+        prompt: Rc<Prompt>,
         keepalive: TcpSettings,
     ) -> anyhow::Result<Self> {
-        let prompt = Rc::new(Prompt::resolve(args));
-        let mut settings = Self::resolve(Place::of_lock(args, lock)?, prompt)?;
+        let mut settings = Self::resolve(place, prompt)?;
         settings.tcp = settings.tcp.or(keepalive);
         if settings.hosts.len() > 1 && settings.target == TargetSession::Any {
             settings.target = TargetSession::Primary;

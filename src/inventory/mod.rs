@@ -1,10 +1,14 @@
-//! Who holds and who waits: one query → rows → [`LockView`]s.
+//! Who holds and who waits: one query → rows → [`LockView`]s; and what a server says of itself → [`FitnessView`].
 
+mod fitness;
 mod rows;
+mod server;
 mod terminate;
 mod view;
 
+pub use self::fitness::{DeadHostDetection, FitnessView, LockTrial};
 pub use self::rows::Scope;
+pub use self::server::{ConnectionsView, EncryptionView, RightsView, ServerView, SettingView};
 pub use self::terminate::{Termination, still_holds, terminate};
 pub use self::view::{LockView, State};
 use crate::key::LockKey;

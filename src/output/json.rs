@@ -1,8 +1,8 @@
-//! `list --json`: one array, one object a line.
+//! `list --json`: one array, one object a line; `check --json`: one object.
 
 use std::fmt::Write as _;
 
-use crate::inventory::LockView;
+use crate::inventory::{FitnessView, LockView};
 use crate::text::is_deceptive;
 
 /// Characters that a terminal may act on are escaped (RFC 8259, 7), wherever the output goes: it is the same
@@ -17,6 +17,14 @@ pub fn render(views: &[LockView]) -> anyhow::Result<String> {
     } else {
         format!("[{}]\n", objects.join(",\n "))
     })
+}
+
+/// The one object of `check`, a key a line.
+pub fn render_fitness(view: &FitnessView) -> anyhow::Result<String> {
+    // The line breaks of the layout are none of the text's: those are escaped within strings.
+    let lines = serde_json::to_string_pretty(view)?;
+    let lines: Vec<String> = lines.lines().map(escaped).collect();
+    Ok(lines.join("\n") + "\n")
 }
 
 /// All such characters are of Unicode's basic plane.

@@ -1,4 +1,4 @@
-//! `list` for people: a table that fits the terminal.
+//! For people: the table of `list`, and the findings of `check`, that fit the terminal.
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 
@@ -57,6 +57,26 @@ pub fn render(views: &[LockView], width: Option<u16>, wide: bool) -> String {
     for (column, (title, _)) in table.column_iter_mut().zip(&columns) {
         column.set_padding((0, 2));
         if !wide && UNBROKEN.contains(title) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
+    table.trim_fmt() + "\n"
+}
+
+/// Aligned lines, each a subject and what was found.
+pub fn findings(findings: &[(&str, String)], width: Option<u16>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    if let Some(width) = width {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(width);
+    }
+    for (subject, found) in findings {
+        table.add_row([format!("{subject}:"), printable(found)]);
+    }
+    for (at, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 1));
+        if at == 0 {
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
     }

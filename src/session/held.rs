@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::statements::{self, Grant, Proof};
+use super::statements::{self, Grant, Keepalive, Proof};
 use super::{Request, Session};
 use crate::connection;
 use crate::lease::Lease;
@@ -46,6 +46,22 @@ impl HeldLock {
         self.session.socket.as_fd()
     }
 
+    /// Has the server prove once, as at every heartbeat, that the lock is still held; why it could not.
+    pub async fn prove(&mut self) -> Result<(), String> {
+        let limit = self.lease.heartbeat_deadline();
+        let proof = prove(&mut self.session, &self.heartbeat);
+        timeout(limit, proof)
+            .await
+            .unwrap_or_else(|_| Err(no_answer_within(limit)))
+    }
+
+    /// What the server's kernel does in this session to find out whether this host is gone.
+    pub async fn keepalive(&mut self) -> anyhow::Result<Keepalive> {
+        let rows = self.session.send(&statements::keepalive()).await?;
+        let wanted = self.lease.server_keepalive().settings();
+        Ok(statements::read_keepalive(&rows, &wanted))
+    }
+
     /// Waits for the end of the session, and has it prove at every heartbeat that it still holds the lock; what
     /// ended that.
     pub async fn lost(&mut self) -> String {
@@ -61,10 +77,7 @@ impl HeldLock {
             match timeout_at(sent + limit, proof).await {
                 Ok(Ok(())) => self.proven = sent,
                 Ok(Err(cause)) => return cause,
-                Err(_) => {
-                    let limit = humantime::format_duration(limit);
-                    return format!("no answer to a heartbeat within {limit}");
-                }
+                Err(_) => return no_answer_within(limit),
             }
         }
     }
@@ -72,13 +85,16 @@ impl HeldLock {
     /// Frees the lock and waits until the server has confirmed it.
     ///
     /// The error says why it cannot be known that the lock was still held.
-    pub async fn release(mut self) -> Result<(), String> {
+    pub async fn release(self) -> Result<(), String> {
+        self.free().await?.close().await;
+        Ok(())
+    }
+
+    /// The same, and keeps the session.
+    pub async fn free(mut self) -> Result<Session, String> {
         let released = prove(&mut self.session, &self.release);
         match timeout(RELEASE_DEADLINE, released).await {
-            Ok(Ok(())) => {
-                self.session.close().await;
-                Ok(())
-            }
+            Ok(Ok(())) => Ok(self.session),
             Ok(Err(cause)) => Err(cause),
             Err(_) => {
                 let limit = RELEASE_DEADLINE.as_secs();
@@ -86,6 +102,11 @@ impl HeldLock {
             }
         }
     }
+}
+
+fn no_answer_within(limit: Duration) -> String {
+    let limit = humantime::format_duration(limit);
+    format!("no answer to a heartbeat within {limit}")
 }
 
 /// Sends a statement that answers whether the lock was held; why it was not, or cannot be known to have been.

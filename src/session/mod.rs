@@ -7,16 +7,18 @@ mod statements;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tokio_postgres::error::{DbError, Severity, SqlState};
 use tokio_postgres::{Client, SimpleQueryRow};
 
 pub use self::held::HeldLock;
-use self::pooler::Pooling;
-pub use self::pooler::explain_refusal;
+use self::pooler::Backends;
+pub use self::pooler::{Pooling, explain_refusal};
 use self::statements::Answer;
-use crate::connection::{self, Connected, Opened, Settings};
+pub use self::statements::{Keepalive, shielded_settings};
+use crate::connection::{self, Connected, LinkView, Opened, Settings};
 use crate::exit::Fault;
 use crate::identity::Identity;
 use crate::key::Mode;
@@ -40,6 +42,7 @@ pub struct Session {
     backend_pid: i32,
     /// A pooler was seen to keep to that backend.
     is_pooled: bool,
+    is_encrypted: bool,
 }
 
 /// What the server told of itself when the session was opened.
@@ -59,7 +62,8 @@ pub struct Request {
 }
 
 /// What of the server's owns the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Scope {
     Session,
     /// One transaction, open for as long as the lock is held: a transaction pooler leaves it its backend.
@@ -125,16 +129,31 @@ impl Session {
             over_tcp: settings.hosts[host].is_over_tcp(),
         };
         let link = tokio::spawn(link);
-        let backend_pid = connection::backend_pid(&client).await.unwrap_or_default();
+        let announced = connection::announced(&client).await;
         Ok(Self {
             client,
             link,
             socket,
             server,
             host,
-            backend_pid,
+            backend_pid: announced.map_or(0, |announced| announced.backend_pid),
             is_pooled: false,
+            is_encrypted: announced.is_some_and(|announced| announced.is_encrypted),
         })
+    }
+
+    /// How it reaches its server.
+    pub fn link(&self, settings: &Settings) -> LinkView {
+        settings.link(self.host, self.is_encrypted)
+    }
+
+    /// When a pooler takes its backend away, if one stands between.
+    pub async fn pooling(
+        &mut self,
+        settings: &Settings,
+        application_name: &str,
+    ) -> anyhow::Result<Pooling> {
+        pooler::pooling(self, settings, application_name).await
     }
 
     /// Runs one statement in one round trip; the rows of its answer.
@@ -248,21 +267,21 @@ impl Session {
         settings: &Settings,
         application_name: &str,
     ) -> anyhow::Result<()> {
-        let pooling = if self.is_pooled {
-            Pooling::Shared
+        let backends = if self.is_pooled {
+            Backends::Shared
         } else {
             pooler::examine(self, settings, application_name).await?
         };
-        match pooling {
-            Pooling::Shared => Err(Fault::Unfit.error(format!(
+        match backends {
+            Backends::Shared | Backends::SharedByStatement => Err(Fault::Unfit.error(format!(
                 "a pooler gives the statements of this session to different backends, so that it cannot hold a lock: {}, or use --scope transaction",
                 connection::way_around_pooler(settings)
             ))),
-            Pooling::Unknown => Err(Fault::Unfit.error(format!(
+            Backends::Unknown => Err(Fault::Unfit.error(format!(
                 "a pooler stands between and has no second backend free, which would show that this session keeps its own: {}, or use --scope transaction",
                 connection::way_around_pooler(settings)
             ))),
-            Pooling::Fixed(backend_pid) => {
+            Backends::Fixed(backend_pid) => {
                 self.backend_pid = backend_pid;
                 self.is_pooled = true;
                 Ok(())

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, SimpleQueryMessage};
@@ -15,15 +16,59 @@ const ROUNDS: usize = 5;
 /// How long a statement may wait for a backend before that tells as much as its answer would.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// When a pooler takes a session's backend away again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pooling {
+    /// Never: the backend that was announced is the one that answers.
+    None,
+    Session,
+    Transaction,
+    Statement,
+    Unknown,
+}
+
 /// What was found behind the pooler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pooling {
+pub enum Backends {
     /// Statements of this session go to different backends, or two sessions to one.
     Shared,
+    /// The same, and none is kept for a transaction.
+    SharedByStatement,
     /// The second session was given no backend in time: each may keep its own, and all be in use.
     Unknown,
     /// This backend answered each time, and nobody else.
     Fixed(i32),
+}
+
+impl From<Backends> for Pooling {
+    fn from(backends: Backends) -> Self {
+        match backends {
+            Backends::Shared => Self::Transaction,
+            Backends::SharedByStatement => Self::Statement,
+            Backends::Unknown => Self::Unknown,
+            Backends::Fixed(_) => Self::Session,
+        }
+    }
+}
+
+/// When this session's backend is taken away, asked anew unless it was found out before.
+pub async fn pooling(
+    session: &mut Session,
+    settings: &Settings,
+    application_name: &str,
+) -> anyhow::Result<Pooling> {
+    if session.is_pooled {
+        return Ok(Pooling::Session);
+    }
+    let rows = session.query("SELECT pg_backend_pid() AS pid").await?;
+    let answering = rows.first().and_then(|row| row.try_get("pid").ok()?);
+    if answering == Some(session.backend_pid.to_string().as_str()) {
+        return Ok(Pooling::None);
+    }
+    examine(session, settings, application_name)
+        .await
+        .map(Pooling::from)
 }
 
 /// Looks whether a second session, inside a transaction, is given the backend of the first.
@@ -35,13 +80,13 @@ pub async fn examine(
     session: &Session,
     settings: &Settings,
     application_name: &str,
-) -> anyhow::Result<Pooling> {
+) -> anyhow::Result<Backends> {
     let mut second = session.open_another(settings, application_name).await?;
     let found = compare(&session.client, &second.client).await;
     match found {
-        Ok(pooling) => {
+        Ok(backends) => {
             second.close().await;
-            Ok(pooling)
+            Ok(backends)
         }
         Err(error) => Err(second.explain(error).await),
     }
@@ -69,30 +114,30 @@ pub async fn explain_refusal(
     }
 }
 
-async fn compare(first: &Client, second: &Client) -> Result<Pooling, Error> {
+async fn compare(first: &Client, second: &Client) -> Result<Backends, Error> {
     let mut fixed = 0;
     for _ in 0..ROUNDS {
         let Some(before) = backend_pid(first, "").await? else {
-            return Ok(Pooling::Shared);
+            return Ok(Backends::Shared);
         };
         let other = match backend_pid(second, "BEGIN; ").await {
             Err(error) if error.code() == Some(&SqlState::PROTOCOL_VIOLATION) => {
-                return Ok(Pooling::Shared);
+                return Ok(Backends::SharedByStatement);
             }
             other => other?,
         };
         let Some(other) = other else {
-            return Ok(Pooling::Unknown);
+            return Ok(Backends::Unknown);
         };
         // A backend that was lent out need not be waited for.
         let is_kept = other != before && backend_pid(first, "").await? == Some(before);
         second.simple_query("ROLLBACK").await?;
         if !is_kept {
-            return Ok(Pooling::Shared);
+            return Ok(Backends::Shared);
         }
         fixed = before;
     }
-    Ok(Pooling::Fixed(fixed))
+    Ok(Backends::Fixed(fixed))
 }
 
 /// The backend that answers; `None` when none does in time.

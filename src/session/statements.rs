@@ -1,9 +1,11 @@
 //! The SQL to take, prove and free a lock, and what the server answers.
 
+mod keepalive;
 mod lock_calls;
 
 use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 
+pub use self::keepalive::{Keepalive, keepalive, read_keepalive};
 use self::lock_calls::LockCalls;
 use super::{Request, Scope, Server, Wait};
 use crate::identity::{Since, Stage};
@@ -277,6 +279,15 @@ const SHIELDED_BETWEEN_TRANSACTIONS: [Shielded; 2] = [
     ("default_transaction_isolation", "read committed", 0),
 ];
 const SHIELDED_IN_TRANSACTION: [Shielded; 1] = [("idle_in_transaction_session_timeout", "0", 0)];
+
+/// The settings that a role's or a database's defaults must not decide, with the values that do no harm.
+pub fn shielded_settings() -> impl Iterator<Item = (&'static str, &'static str)> {
+    SHIELDED
+        .iter()
+        .chain(&SHIELDED_BETWEEN_TRANSACTIONS)
+        .chain(&SHIELDED_IN_TRANSACTION)
+        .map(|(setting, harmless, _)| (*setting, *harmless))
+}
 
 /// The message that keeps the session from being ended while it idles, if it is this backend's.
 pub fn shield_alone(server: &Server, backend_pid: i32) -> String {
