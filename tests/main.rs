@@ -35,3 +35,4 @@ mod tls;
 mod tls_direct;
 mod unfit_servers;
 mod usage;
+mod vanished_host;

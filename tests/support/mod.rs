@@ -11,6 +11,7 @@
 mod child;
 mod finished;
 mod installation;
+pub mod network;
 mod pglock;
 mod pooler;
 mod process;
