@@ -67,10 +67,6 @@ fn assert_ends_in_order(
     within(left, "a free lock", || {
         holders(&mut client, lock).is_empty()
     });
-    println!(
-        "{lock}: the command was dead after {dead:?}, the lock free after {:?}",
-        unplugged.elapsed()
-    );
     running
         .wait()
         .assert_code(123)

@@ -1,6 +1,6 @@
 //! Two hosts and a cable: network namespaces that end with the test, for root.
 
-use std::io::Write;
+use std::io::{Read, Write, stderr};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use nix::unistd::geteuid;
@@ -16,6 +16,8 @@ pub struct OtherHost {
     /// Keeps the namespace, until its input ends.
     keeper: Child,
     input: Option<ChildStdin>,
+    /// This end of the cable.
+    cable: &'static str,
 }
 
 /// Runs the rest of the test `name` in a network of its own: `true` there, and `false` where that was done, or where
@@ -27,7 +29,11 @@ pub fn in_own_network(name: &str) -> bool {
         return true;
     }
     if !geteuid().is_root() {
-        println!("{name} needs root, for network namespaces: not run");
+        // Not captured as what a test prints is.
+        let _ = writeln!(
+            stderr(),
+            "{name} needs root, for network namespaces: not run"
+        );
         return false;
     }
     let this = std::env::current_exe().expect("a test is a program");
@@ -57,9 +63,13 @@ impl OtherHost {
             .expect("unshare starts");
         let input = keeper.stdin.take();
         let mut ready = [0];
-        std::io::Read::read_exact(keeper.stdout.as_mut().unwrap(), &mut ready)
-            .expect("a namespace");
-        let host = Self { keeper, input };
+        let told = keeper.stdout.as_mut().unwrap().read_exact(&mut ready);
+        told.expect("a namespace");
+        let host = Self {
+            keeper,
+            input,
+            cable: "cable",
+        };
         let pid = host.keeper.id().to_string();
         let link = "link add cable type veth peer name plug netns";
         run("ip", &[&words(link)[..], &[&pid]].concat());
@@ -67,7 +77,7 @@ impl OtherHost {
             "ip",
             &[&words("addr add dev cable")[..], &[&format!("{SERVER}/24")]].concat(),
         );
-        run("ip", &words("link set cable up"));
+        run("ip", &["link", "set", host.cable, "up"]);
         host.run("ip addr add dev plug 10.213.7.2/24");
         host.run("ip link set plug up");
         host
@@ -84,7 +94,7 @@ impl OtherHost {
     /// Nothing arrives any more, and neither end is told.
     #[track_caller]
     pub fn unplug(&self) {
-        run("ip", &words("link set cable down"));
+        run("ip", &["link", "set", self.cable, "down"]);
     }
 
     #[track_caller]
@@ -101,8 +111,7 @@ impl OtherHost {
 
 impl Drop for OtherHost {
     fn drop(&mut self) {
-        drop(self.input.take().map(|mut input| input.flush()));
-        drop(self.keeper.kill());
+        drop(self.input.take());
         drop(self.keeper.wait());
     }
 }
