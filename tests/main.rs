@@ -14,6 +14,7 @@ mod keys;
 mod lease;
 mod list;
 mod lost_session;
+mod many_holders;
 mod parity;
 mod password_prompt;
 mod poolers;
