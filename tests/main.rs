@@ -20,6 +20,7 @@ mod password_prompt;
 mod poolers;
 mod readme;
 mod regressions;
+mod regressions_cancelled;
 mod regressions_connection;
 mod regressions_processes;
 mod regressions_signals;

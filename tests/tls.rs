@@ -231,6 +231,45 @@ fn what_the_server_insists_on() {
 }
 
 #[test]
+fn revoked_certificates() {
+    let with_root = |name| Case::new(name).file(".postgresql/root.crt", "<ca.crt>");
+    let revoking = |name| with_root(name).file(".postgresql/root.crl", "<revoking.crl>");
+    compare(
+        place(),
+        &[
+            revoking("a list in the home directory")
+                .at("host=localhost <named> sslmode=verify-full")
+                .refused(": the server's certificate is not trusted: certificate revoked\n"),
+            revoking("a list where only encryption is asked for")
+                .at("host=localhost <named> sslmode=require")
+                .refused("certificate revoked"),
+            revoking("a certificate that is not on the list")
+                .at("host=db.example.test <numbered> sslmode=verify-full")
+                .reaches("<port-numbered> postgres keeper tcp tls"),
+            revoking("another list, which is empty")
+                .at("host=localhost <named> sslmode=verify-full sslcrl=<home>/empty.crl")
+                .file("empty.crl", "<empty.crl>")
+                .reaches("<port-named> postgres keeper tcp tls"),
+            with_root("a list in a variable")
+                .at("host=localhost <named> sslmode=verify-full")
+                .file("given.crl", "<revoking.crl>")
+                .env("PGSSLCRL", "<home>/given.crl")
+                .refused("certificate revoked"),
+            revoking("a list that is not there")
+                .at("host=localhost <named> sslmode=verify-full sslcrl=<home>/missing.crl")
+                .reaches("<port-named> postgres keeper tcp tls"),
+            revoking("a directory without a list for the issuer")
+                .at("host=localhost <named> sslmode=verify-full sslcrldir=<home>")
+                .refused("unable to get certificate CRL"),
+            Case::new("a list without a root")
+                .at("host=localhost <named> sslmode=require")
+                .file(".postgresql/root.crl", "<revoking.crl>")
+                .reaches("<port-named> postgres keeper tcp tls"),
+        ],
+    );
+}
+
+#[test]
 fn client_certificates() {
     const AS_CLIENT: &str = "<port-named> postgres client tcp tls /CN=client";
     let with_key = |name, key| {
@@ -350,6 +389,8 @@ fn place() -> &'static Place {
         authorities.certify("ca", "stale", "client", "", -1);
         authorities.empower("middle");
         authorities.certify("middle", "inner", "client", "", 2);
+        authorities.list_revoked("empty", None);
+        authorities.list_revoked("revoking", Some("named"));
         authorities.convert_key("rsa -traditional", "client", "pkcs1");
         authorities.convert_key(
             "pkcs8 -topk8 -passout pass:s3cret-key",
@@ -374,6 +415,8 @@ fn place() -> &'static Place {
             ("<middle.crt>", "middle.crt"),
             ("<inner.crt>", "inner.crt"),
             ("<inner.key>", "inner.key"),
+            ("<revoking.crl>", "revoking.crl"),
+            ("<empty.crl>", "empty.crl"),
             ("<pkcs1.key>", "pkcs1.key"),
             ("<encrypted.key>", "encrypted.key"),
             ("<encrypted-pkcs1.key>", "encrypted-pkcs1.key"),
@@ -442,6 +485,19 @@ impl Authorities {
             .args(words.split(' '))
             .current_dir(self.scratch.directory());
         Running::start(&mut openssl).wait().assert_code(0);
+    }
+
+    /// Makes `name`.crl, in which `ca` revokes this certificate.
+    fn list_revoked(&self, name: &str, certificate: Option<&str>) {
+        let configuration = "[ca]\ndefault_ca = ca\n[ca]\ndatabase = revoked\ndefault_md = sha256\n\
+            default_crl_days = 2\n";
+        fs::write(self.file("ca.cnf"), configuration).unwrap();
+        fs::write(self.file("revoked"), "").unwrap();
+        let by_ca = "ca -config ca.cnf -cert ca.crt -keyfile ca.key";
+        if let Some(certificate) = certificate {
+            self.openssl(&format!("{by_ca} -revoke {certificate}.crt"));
+        }
+        self.openssl(&format!("{by_ca} -gencrl -out {name}.crl"));
     }
 
     /// Makes `name`.key and `name`.crt, for these alternative names if there are any.

@@ -10,15 +10,16 @@ use std::sync::{Arc, OnceLock};
 use openssl::error::ErrorStack;
 use openssl::pkey::{PKey, Private};
 use openssl::ssl::{
-    Ssl, SslContext, SslContextBuilder, SslMethod, SslMode, SslOptions, SslRef, SslVerifyMode,
-    SslVersion,
+    Ssl, SslContext, SslContextBuilder, SslFiletype, SslMethod, SslMode, SslOptions, SslRef,
+    SslVerifyMode, SslVersion,
 };
 use openssl::x509::X509;
-use openssl::x509::verify::X509CheckFlags;
+use openssl::x509::store::X509Lookup;
+use openssl::x509::verify::{X509CheckFlags, X509VerifyFlags};
 
 use super::certificate;
 use super::tls::BoxError;
-use super::tls_settings::{ClientCertificate, Protocol, Roots, TlsMode, TlsSettings};
+use super::tls_settings::{ClientCertificate, Protocol, Revoked, Roots, TlsMode, TlsSettings};
 
 /// The protocol's registered name (RFC 7301).
 pub const ALPN: &[u8] = b"postgresql";
@@ -65,7 +66,10 @@ fn version(protocol: Protocol) -> SslVersion {
 fn trust(context: &mut SslContextBuilder, settings: &TlsSettings) -> Result<bool, BoxError> {
     match &settings.roots {
         Roots::System => context.set_default_verify_paths()?,
-        Roots::File(file) if file.exists() => add_roots(context, file)?,
+        Roots::File(file) if file.exists() => {
+            add_roots(context, file)?;
+            heed_revocations(context, &settings.revoked)?;
+        }
         Roots::File(file) if settings.mode >= TlsMode::VerifyCa => {
             return Err(format!(
                 "root certificate file \"{}\" does not exist: give it, or sslrootcert=system, or change sslmode",
@@ -92,6 +96,24 @@ fn add_roots(context: &mut SslContextBuilder, file: &Path) -> Result<(), BoxErro
     }
     for certificate in certificates {
         context.cert_store_mut().add_cert(certificate)?;
+    }
+    Ok(())
+}
+
+/// Once there is a list, every certificate of the chain must be on none, and its issuer must have one.
+fn heed_revocations(context: &mut SslContextBuilder, revoked: &Revoked) -> Result<(), BoxError> {
+    let store = context.cert_store_mut();
+    let mut has_list = false;
+    if let Some(file) = revoked.file.as_deref().and_then(Path::to_str) {
+        let lookup = store.add_lookup(X509Lookup::file())?;
+        has_list |= lookup.load_crl_file(file, SslFiletype::PEM).is_ok();
+    }
+    if let Some(directory) = revoked.directory.as_deref().and_then(Path::to_str) {
+        let lookup = store.add_lookup(X509Lookup::hash_dir())?;
+        has_list |= lookup.add_dir(directory, SslFiletype::PEM).is_ok();
+    }
+    if has_list {
+        store.set_flags(X509VerifyFlags::CRL_CHECK | X509VerifyFlags::CRL_CHECK_ALL)?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ pub struct TlsSettings {
     pub mode: TlsMode,
     pub direct: bool,
     pub roots: Roots,
+    pub revoked: Revoked,
     pub client_certificate: Option<ClientCertificate>,
     pub server_name_indication: bool,
     pub lowest: Option<Protocol>,
@@ -47,6 +48,14 @@ pub enum Roots {
     File(PathBuf),
     /// `sslrootcert=system`.
     System,
+}
+
+/// Where lists of revoked certificates are; one that is not there revokes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revoked {
+    pub file: Option<PathBuf>,
+    /// Prepared by `openssl rehash`.
+    pub directory: Option<PathBuf>,
 }
 
 /// The files of a certificate that the server may ask for.
@@ -85,6 +94,7 @@ impl TlsSettings {
             mode,
             direct,
             roots: roots(roots_given),
+            revoked: revoked(given),
             client_certificate: client_certificate.filter(|_| !without_certificate),
             server_name_indication: given.choice("sslsni", &[("0", false), ("1", true)], true)?,
             lowest,
@@ -133,6 +143,15 @@ fn roots(given: Option<String>) -> Roots {
         Some(word) if word == "system" => Roots::System,
         Some(file) => Roots::File(file.into()),
         None => Roots::File(home::file(".postgresql/root.crt").unwrap_or_default()),
+    }
+}
+
+fn revoked(given: &mut Given) -> Revoked {
+    let [file, directory] = ["sslcrl", "sslcrldir"].map(|name| given.text(name).map(PathBuf::from));
+    let by_default = || home::file(".postgresql/root.crl").filter(|_| directory.is_none());
+    Revoked {
+        file: file.or_else(by_default),
+        directory,
     }
 }
 

@@ -111,12 +111,7 @@ fn no_answer_within(limit: Duration) -> String {
 
 /// Sends a statement that answers whether the lock was held; why it was not, or cannot be known to have been.
 async fn prove(session: &mut Session, statement: &str) -> Result<(), String> {
-    match session
-        .client
-        .simple_query(statement)
-        .await
-        .map(Proof::read)
-    {
+    match session.ask(statement, None).await.map(Proof::read) {
         Ok(Proof::Held) => Ok(()),
         Ok(Proof::Elsewhere) => Err("a pooler gave the session another backend".to_owned()),
         Ok(Proof::Gone) => Err("the server says that this session no longer held it".to_owned()),

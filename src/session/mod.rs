@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tokio_postgres::error::{DbError, Severity, SqlState};
-use tokio_postgres::{Client, SimpleQueryRow};
+use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 
 pub use self::held::HeldLock;
 use self::pooler::Backends;
@@ -26,6 +26,8 @@ use crate::lease::Lease;
 
 /// How long `list` and `release` wait for an answer; a large server's locks take seconds.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(30);
+/// How often a message is sent again that was cancelled.
+const CANCELLED_AT_MOST: usize = 10;
 /// How long the polite goodbye may take; the lock is free before it.
 const GOODBYE_DEADLINE: Duration = Duration::from_secs(1);
 
@@ -167,11 +169,30 @@ impl Session {
     }
 
     async fn send(&mut self, sql: &str) -> anyhow::Result<Vec<SimpleQueryRow>> {
-        match timeout(ANSWER_DEADLINE, self.client.simple_query(sql)).await {
+        match timeout(ANSWER_DEADLINE, self.ask(sql, None)).await {
             Ok(Ok(messages)) => Ok(statements::rows(messages)),
             Ok(Err(error)) => Err(self.explain(error).await),
             Err(_) => Err(Fault::CannotConnect.error("the server does not answer")),
         }
+    }
+
+    /// Sends a message, and sends it again when it is cancelled: a `statement_timeout` of the role counts until the
+    /// message has lifted it, and others may cancel by mistake.
+    async fn ask(
+        &self,
+        sql: &str,
+        before_again: Option<&str>,
+    ) -> Result<Vec<SimpleQueryMessage>, tokio_postgres::Error> {
+        for _ in 0..CANCELLED_AT_MOST {
+            match self.client.simple_query(sql).await {
+                Err(error) if error.code() == Some(&SqlState::QUERY_CANCELED) => {}
+                answered => return answered,
+            }
+            if let Some(before_again) = before_again {
+                self.client.simple_query(before_again).await?;
+            }
+        }
+        self.client.simple_query(sql).await
     }
 
     /// Keeps the session from being ended while it idles, as a role's or a database's default may have it.
@@ -189,7 +210,11 @@ impl Session {
     pub async fn try_lock(mut self, request: &Request, wait: Wait) -> anyhow::Result<Attempt> {
         let sql = statements::try_lock(request, wait, self.backend_pid, &self.server);
         let sent = Instant::now();
-        let answer = match self.client.simple_query(&sql).await {
+        let before_again = match request.scope {
+            Scope::Session => None,
+            Scope::Transaction => Some(statements::GIVE_UP),
+        };
+        let answer = match self.ask(&sql, before_again).await {
             Ok(messages) => Answer::read(messages)?,
             Err(error) if request.scope.is_refused_by(&error) => {
                 return Ok(Attempt::NoTransaction(connection::describe(&error)));

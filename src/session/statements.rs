@@ -195,8 +195,10 @@ pub fn heartbeat(request: &Request, grant: &Grant, server: &Server) -> String {
 pub fn release(request: &Request, grant: &Grant) -> String {
     match request.scope {
         Scope::Session => {
+            // All of its locks: a try that was cancelled may have left one more.
             let unlock = LockCalls::of(request).unlock;
-            proof(grant, &format!("CASE WHEN {unlock} THEN {unlock} END"))
+            let unlock_all = "pg_catalog.pg_advisory_unlock_all() IS NOT NULL";
+            proof(grant, &format!("CASE WHEN {unlock} THEN {unlock_all} END"))
         }
         Scope::Transaction => {
             let proof = proof(grant, &is_same_transaction(grant));
