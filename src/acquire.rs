@@ -30,7 +30,7 @@ const LAST_ANSWER_DEADLINE: Duration = Duration::from_secs(1);
 /// backend.
 const POOLER_DEADLINE: Duration = Duration::from_secs(30);
 /// What a session is called that looks at a pooler.
-const LOOKING: &str = "pglock check";
+const LOOKING: &str = "pglock pooler check";
 /// How long a signal may be kept waiting for the answer to a try; answers take a millisecond.
 const PARTING_DEADLINE: Duration = Duration::from_millis(500);
 
@@ -92,10 +92,11 @@ pub async fn acquire(
                 continue;
             }
             ControlFlow::Continue(Attempt::NoTransaction(said)) => {
-                let explained = session::explain_refusal(settings, LOOKING, &said);
-                return Err(timeout(POOLER_DEADLINE, explained)
-                    .await
-                    .unwrap_or_else(|_| Fault::CannotConnect.error(said.clone())));
+                tokio::select! {
+                    biased;
+                    signal = signals.next_ending() => return Ok(Acquired::Interrupted(signal?)),
+                    explained = patience.explain_refusal(settings, &said) => return Err(explained),
+                }
             }
             ControlFlow::Continue(Attempt::Busy { session, next }) => (session, next),
             ControlFlow::Break(signal) => return Ok(Acquired::Interrupted(signal)),
@@ -152,12 +153,22 @@ impl Patience {
     }
 
     async fn accept_pooler(self, session: &mut Session, settings: &Settings) -> anyhow::Result<()> {
-        let limit = match self {
+        let accepted = session.accept_pooler(settings, LOOKING);
+        let accepted = timeout(self.pooler_deadline(), accepted).await;
+        accepted.unwrap_or_else(|_| Err(Fault::CannotConnect.error("the pooler does not answer")))
+    }
+
+    async fn explain_refusal(self, settings: &Settings, said: &str) -> anyhow::Error {
+        let explained = session::explain_refusal(settings, LOOKING, said);
+        let explained = timeout(self.pooler_deadline(), explained).await;
+        explained.unwrap_or_else(|_| Fault::CannotConnect.error(said))
+    }
+
+    fn pooler_deadline(self) -> Duration {
+        match self {
             Self::None | Self::Unlimited => POOLER_DEADLINE,
             Self::Until(deadline) => left_until(deadline).max(LAST_ANSWER_DEADLINE),
-        };
-        let accepted = timeout(limit, session.accept_pooler(settings, LOOKING)).await;
-        accepted.unwrap_or_else(|_| Err(Fault::CannotConnect.error("the pooler does not answer")))
+        }
     }
 
     async fn try_unless_interrupted(

@@ -46,8 +46,12 @@ impl Family {
         let outside = members
             .iter()
             .filter(|member| Some(member.group) != self.own_group);
-        let addressees: Vec<Pid> = self
+        // Nobody is seen where /proc cannot be read; else a group without a member may be another's by now.
+        let is_inside = |member: &Member| Some(member.group) == self.own_group;
+        let group = self
             .own_group
+            .filter(|_| members.is_empty() || members.iter().any(is_inside));
+        let addressees: Vec<Pid> = group
             .map(as_group)
             .into_iter()
             .chain(outside.map(|member| member.pid))

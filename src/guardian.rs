@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use nix::errno::Errno;
 use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, sendmsg, socketpair,
 };
@@ -46,7 +47,7 @@ const OWN_GROUP: u8 = 1;
 impl Guardian {
     /// Starts a guardian that will stop the command on these terms if the lock is lost without pglock.
     ///
-    /// `None` where the kernel has no `pidfd_open(2)` (Linux before 5.3).
+    /// `None` where the kernel has no `pidfd_open(2)` (Linux before 5.4, which can also wait for one).
     pub fn start(terms: Terms) -> io::Result<Option<Self>> {
         if open_process(getpid()).is_err() {
             return Ok(None);
@@ -63,7 +64,11 @@ impl Guardian {
         #[expect(unsafe_code, reason = "fork(2) has no safe form")]
         let forked = unsafe { fork() }?;
         match forked {
-            ForkResult::Child => process::guard(theirs, wrapper, terms),
+            ForkResult::Child => {
+                // Held here, pglock's end would never be seen to end.
+                drop(control);
+                process::guard(theirs, wrapper, terms)
+            }
             ForkResult::Parent { child } => Ok(Some(Self {
                 process: child,
                 handle: open_process(child)?,
@@ -79,6 +84,12 @@ impl Guardian {
             control: self.control.as_fd(),
             session,
         }
+    }
+
+    /// Whether it was killed, or has ended by some fault.
+    pub fn has_ended(&self) -> bool {
+        let mut polled = [PollFd::new(self.handle.as_fd(), PollFlags::POLLIN)];
+        poll(&mut polled, PollTimeout::ZERO).is_ok_and(|ended| ended > 0)
     }
 
     /// Ends the guardian, which is no longer needed once the command has ended, and does not wait for that.

@@ -7,13 +7,14 @@
 //! | the next heartbeat                                    | L/6, at most 15 s        | 5 s         |
 //! | it counts as unanswered, and the command gets TERM    | L/6 later                | 10 s        |
 //! | KILL                                                  | the grace later, ≤ L/2   | 20 to 25 s  |
-//! | the server gives up on this host and frees the lock   | L to L + 3 s             | 30 to 33 s  |
+//! | the server gives up on this host and frees the lock   | L + 1 s to L + 2 s       | 31 to 32 s  |
 //!
-//! L/6 + L/6 + L/2 < L: the command is dead before the lock is given away.
+//! L/6 + L/6 + L/2 < L: the command is dead before the lock is given away. So it is where pglock was killed and its
+//! guardian alone looks on: this end's socket gives up L/3 after the server was last heard of, in whole seconds, and
+//! the grace follows.
 
 use std::time::Duration;
 
-use crate::connection::TcpSettings;
 use crate::exit::Fault;
 
 /// How long the server may go without hearing of this host before it frees the lock.
@@ -22,13 +23,16 @@ pub struct Lease {
     length: Duration,
 }
 
-/// What the server's kernel is told, in its units (PostgreSQL documentation, 20.3.2 "TCP Settings").
+/// When one end of a connection gives the other up (tcp(7); PostgreSQL documentation, 20.3.2 "TCP Settings").
+///
+/// Where nothing is under way, after `idle` and as many `interval`s as `count`; where something is not acknowledged,
+/// after the user timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServerKeepalive {
+pub struct TcpTimes {
     pub idle_seconds: u64,
     pub interval_seconds: u64,
     pub count: u64,
-    pub user_timeout_milliseconds: u128,
+    pub user_timeout_milliseconds: u64,
 }
 
 /// What to do with the command when its lock is lost.
@@ -55,17 +59,31 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(15);
 const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 
-impl ServerKeepalive {
-    /// The settings of a session that bring this about.
-    pub fn settings(self) -> [(&'static str, String); 4] {
+/// The most probes that Linux sends (tcp(7), `TCP_KEEPCNT`).
+const MOST_PROBES: u64 = 127;
+
+impl TcpTimes {
+    /// Gives up after exactly `limit`, with the last probe, having waited for about `idle` and probed about every
+    /// `interval`.
+    fn of(limit: u64, idle: u64, interval: u64, user_timeout: Duration) -> Self {
+        let probed = limit.saturating_sub(idle).max(1);
+        let interval_seconds = interval.max(probed.div_ceil(MOST_PROBES));
+        let count = (probed / interval_seconds).max(1);
+        Self {
+            idle_seconds: limit.saturating_sub(interval_seconds * count).max(1),
+            interval_seconds,
+            count,
+            user_timeout_milliseconds: user_timeout.as_millis().try_into().unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The settings of a session that bring this about at the server's end.
+    pub fn settings(self) -> [(&'static str, u64); 4] {
         [
-            ("tcp_keepalives_idle", self.idle_seconds.to_string()),
-            ("tcp_keepalives_interval", self.interval_seconds.to_string()),
-            ("tcp_keepalives_count", self.count.to_string()),
-            (
-                "tcp_user_timeout",
-                self.user_timeout_milliseconds.to_string(),
-            ),
+            ("tcp_keepalives_idle", self.idle_seconds),
+            ("tcp_keepalives_interval", self.interval_seconds),
+            ("tcp_keepalives_count", self.count),
+            ("tcp_user_timeout", self.user_timeout_milliseconds),
         ]
     }
 }
@@ -112,29 +130,21 @@ impl Lease {
         self.length / 6
     }
 
-    /// Frees the lock between the length of the lease and 3 s later.
-    pub fn server_keepalive(self) -> ServerKeepalive {
-        let length = whole_seconds_up(self.length);
-        let idle_seconds = length / 3;
-        let interval_seconds = (length / 10).clamp(1, 3);
-        ServerKeepalive {
-            idle_seconds,
-            interval_seconds,
-            count: (length - idle_seconds).div_ceil(interval_seconds),
-            user_timeout_milliseconds: self.length.as_millis(),
-        }
+    /// The server frees the lock between 1 s and 2 s after the lease.
+    pub fn at_the_server(self) -> TcpTimes {
+        let limit = whole_seconds_up(self.length) + 2;
+        TcpTimes::of(
+            limit,
+            limit / 3,
+            (limit / 10).clamp(1, 3),
+            self.length + Duration::from_secs(1),
+        )
     }
 
-    /// Closes this end's socket when the server was not heard of for a third of the lease, whoever holds it.
-    pub fn client_keepalive(self) -> TcpSettings {
-        let idle = whole_seconds_up(self.length / 6);
-        let third = whole_seconds_up(self.length / 3);
-        TcpSettings::new(
-            Duration::from_secs(idle),
-            Duration::from_secs(1),
-            u32::try_from(third.saturating_sub(idle).max(1)).unwrap_or(u32::MAX),
-            self.length / 3,
-        )
+    /// This end's socket fails when the server was not heard of for a third of the lease, whoever holds it.
+    pub fn at_this_end(self) -> TcpTimes {
+        let limit = whole_seconds_up(self.length / 3).max(2);
+        TcpTimes::of(limit, limit / 2, 1, self.length / 3)
     }
 }
 
@@ -161,14 +171,28 @@ mod tests {
                 let dead = lease.heartbeat_interval() + lease.heartbeat_deadline() + grace;
                 assert!(dead < lease.length, "{seconds} {dead:?}");
             }
-            let server = lease.server_keepalive();
-            let gives_up = server.idle_seconds + server.interval_seconds * server.count;
-            assert!(
-                (seconds..=seconds + 3).contains(&gives_up),
-                "{seconds} {gives_up}"
-            );
-            assert_eq!(server.user_timeout_milliseconds, u128::from(seconds) * 1000);
-            assert!(server.idle_seconds >= 1 && server.idle_seconds <= 32767);
+            let gives_up = |times: TcpTimes| {
+                assert!(
+                    (1..=MOST_PROBES).contains(&times.count),
+                    "{seconds} {times:?}"
+                );
+                // The most that Linux takes, as for the count.
+                assert!(
+                    (1..=32767).contains(&times.idle_seconds),
+                    "{seconds} {times:?}"
+                );
+                assert!(
+                    (1..=32767).contains(&times.interval_seconds),
+                    "{seconds} {times:?}"
+                );
+                times.idle_seconds + times.interval_seconds * times.count
+            };
+            let (server, client) = (lease.at_the_server(), lease.at_this_end());
+            assert_eq!(gives_up(server), seconds + 2);
+            assert_eq!(server.user_timeout_milliseconds, (seconds + 1) * 1000);
+            let without_pglock = Duration::from_secs(gives_up(client)) + lease.length / 2;
+            let free = Duration::from_secs(seconds + 1);
+            assert!(without_pglock < free, "{seconds} {without_pglock:?}");
         }
     }
 

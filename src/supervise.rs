@@ -3,7 +3,7 @@
 
 mod state;
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 pub use self::state::End;
 use self::state::{Action, Event, State};
 use crate::child::Child;
-use crate::lease::Terms;
+use crate::lease::{OnLost, Terms};
 use crate::report::{self, Reporter};
 use crate::session::HeldLock;
 use crate::signals::{Caught, Signals};
@@ -21,58 +21,86 @@ use crate::signals::{Caught, Signals};
 /// end would wake us.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Watches until the command has ended, or until everything of it is dead because the lock was lost first.
-pub async fn supervise(
-    child: &mut Child,
-    held: &mut HeldLock,
-    signals: &mut Signals,
-    terms: Terms,
-    report: &Reporter,
-) -> anyhow::Result<End> {
-    let mut state = State::Running(terms.on_lost);
-    let mut grace_ends = None;
-    let mut lost = pin!(held.lost());
-    loop {
-        let event = tokio::select! {
-            biased;
-            () = sleep_until(grace_ends.unwrap_or_else(Instant::now)), if grace_ends.is_some() => Event::GraceOver,
-            caught = signals.next() => match caught? {
-                Caught { signal: Signal::SIGCHLD, .. } => Event::Reaped {
-                    command: child.reap()?,
-                    family_left: state.is_stopping() && child.has_family(),
+/// Who watches a command, and on which terms.
+pub struct Supervisor<'a> {
+    pub child: &'a mut Child,
+    pub signals: &'a mut Signals,
+    pub terms: Terms,
+    pub report: &'a Reporter,
+}
+
+impl Supervisor<'_> {
+    /// Watches until the command has ended, or until everything of it is dead because the lock was lost first.
+    pub async fn watch(&mut self, held: &mut HeldLock) -> anyhow::Result<End> {
+        let running = State::Running(self.terms.on_lost);
+        self.until_the_end(running, pin!(held.lost())).await
+    }
+
+    /// Stops what the command has left, where only its release showed that the lock was lost: it may have been lost
+    /// while the command ran.
+    pub async fn stop_the_rest(&mut self) -> anyhow::Result<()> {
+        if self.terms.on_lost == OnLost::Warn || !self.child.has_family() {
+            return Ok(());
+        }
+        let running = State::Running(OnLost::Stop);
+        let lost = std::future::ready(String::new());
+        self.until_the_end(running, pin!(lost)).await.map(drop)
+    }
+
+    async fn until_the_end(
+        &mut self,
+        mut state: State,
+        mut lost: Pin<&mut impl Future<Output = String>>,
+    ) -> anyhow::Result<End> {
+        let Self {
+            child,
+            signals,
+            terms,
+            report,
+        } = self;
+        let mut grace_ends = None;
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = sleep_until(grace_ends.unwrap_or_else(Instant::now)), if grace_ends.is_some() => Event::GraceOver,
+                caught = signals.next() => match caught? {
+                    Caught { signal: Signal::SIGCHLD, .. } => Event::Reaped {
+                        command: child.reap()?,
+                        family_left: state.is_stopping() && child.has_family(),
+                    },
+                    caught => Event::Signal(caught),
                 },
-                caught => Event::Signal(caught),
-            },
-            cause = &mut lost, if state.is_held() => Event::Lost(cause),
-            () = sleep(LOOK_AGAIN), if state.is_stopping() => Event::Reaped {
-                command: None,
-                family_left: child.has_family(),
-            },
-        };
-        match state.on_event(event) {
-            Action::Nothing => {}
-            Action::Forward(caught) => {
-                report.detail(|| format!("passing {} on", caught.signal));
-                child.forward(caught);
-            }
-            Action::Warn(cause) => {
-                report::line_unless_blocked(&format!(
-                    "the lock was lost: {cause}; the command goes on without it"
-                ));
-            }
-            Action::Terminate => {
-                report.detail(|| "the lock was lost: stopping the command".to_owned());
-                complain(child.signal_all(Signal::SIGTERM));
-                grace_ends = Some(Instant::now() + terms.grace);
-            }
-            Action::Kill => {
-                let killed = child.signal_all(Signal::SIGKILL);
-                if grace_ends.take().is_some() {
-                    report.detail(|| "the grace is over: killing what is left".to_owned());
-                    complain(killed);
+                cause = &mut lost, if state.is_held() => Event::Lost(cause),
+                () = sleep(LOOK_AGAIN), if state.is_stopping() => Event::Reaped {
+                    command: None,
+                    family_left: child.has_family(),
+                },
+            };
+            match state.on_event(event) {
+                Action::Nothing => {}
+                Action::Forward(caught) => {
+                    report.detail(|| format!("passing {} on", caught.signal));
+                    child.forward(caught);
                 }
+                Action::Warn(cause) => {
+                    report::line_unless_blocked(&format!(
+                        "the lock was lost: {cause}; the command goes on without it"
+                    ));
+                }
+                Action::Terminate => {
+                    report.detail(|| "the lock was lost: stopping the command".to_owned());
+                    complain(child.signal_all(Signal::SIGTERM));
+                    grace_ends = Some(Instant::now() + terms.grace);
+                }
+                Action::Kill => {
+                    let killed = child.signal_all(Signal::SIGKILL);
+                    if grace_ends.take().is_some() {
+                        report.detail(|| "the grace is over: killing what is left".to_owned());
+                        complain(killed);
+                    }
+                }
+                Action::Finish(end) => return Ok(end),
             }
-            Action::Finish(end) => return Ok(end),
         }
     }
 }

@@ -165,6 +165,50 @@ fn a_stopped_pglock_whose_session_is_lost_finds_its_command_dead() {
 }
 
 #[test]
+fn a_pglock_that_goes_on_in_the_grace_stops_what_is_left() {
+    let server = Server::start();
+    // The shell ends at TERM, its child does not.
+    let script =
+        r#"exec 3<&0; sh -c 'trap "" TERM; echo $$; exec cat <&3 >/dev/null' & echo $$; wait"#;
+    let words = ["--grace", "2s", "awake", "sh", "-c", script];
+    let mut running = without_terminal(&server).arg("run").args(words).spawn();
+    let pids = lines(&mut running, 2);
+    let wrapper = running.pid();
+    running.signal(Signal::SIGSTOP);
+    until("its stop", || process_state(wrapper) == Some('T'));
+    terminate_holder(&server, "awake");
+    let is_gone = |pid: &Pid| matches!(process_state(*pid), None | Some('Z'));
+    until("the end of the shell", || pids.iter().any(is_gone));
+    running.signal(Signal::SIGCONT);
+    running
+        .wait()
+        .assert_code(123)
+        .assert_one_message()
+        .assert_stderr_has("awake was lost: ");
+    assert!(pids.iter().all(is_gone), "an end with all dead");
+}
+
+#[test]
+fn a_guardian_that_was_killed_during_the_wait_has_a_successor() {
+    let server = Server::shared();
+    let holder = without_terminal(server).hold("succeeds");
+    let mut waiter = without_terminal(server)
+        .args(["run", "succeeds", "cat"])
+        .spawn();
+    let guardian = || child_named(waiter.pid(), "pglock-guardian");
+    let killed = until("a guardian", guardian);
+    kill(killed, Signal::SIGKILL).unwrap();
+    holder.let_go().assert_code(0);
+    waiter.write(b"ready\n");
+    waiter.wait_line("ready");
+    let next = until("another guardian", || {
+        child_named(waiter.pid(), "pglock-guardian")
+    });
+    assert_ne!(next, killed);
+    waiter.let_go().assert_code(0).assert_stderr("");
+}
+
+#[test]
 fn a_stopped_pglock_holds_its_lock_until_it_goes_on() {
     let server = Server::shared();
     let mut job = Job::start(without_terminal(server), "on-ice");

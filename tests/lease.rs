@@ -163,6 +163,22 @@ fn a_command_that_outlives_its_lock_still_gets_signals() {
 }
 
 #[test]
+fn the_longest_lease_was_more_probes_than_linux_takes() {
+    let server = Server::start();
+    for lease in ["10m", "12m50s", "24h"] {
+        Pglock::new(&server)
+            .env("PGHOST", server.host())
+            .args(["run", "--lease", lease, "long", "echo", "ran"])
+            .run()
+            .assert_code(0)
+            .assert_stdout("ran\n")
+            .assert_stderr("");
+    }
+    let log = server.log();
+    assert!(!log.contains("setsockopt"), "{log}");
+}
+
+#[test]
 fn a_grace_that_the_lease_has_no_room_for_is_refused_with_what_would_fit() {
     let refused = |words: &[&str], message: &str| {
         Pglock::without_server()

@@ -25,10 +25,12 @@ fn many_holders_keep_their_locks_beside_ten_thousand_others() {
     let server = server();
     let mut others = server.client();
     take_locks(&mut others);
+    // Several heartbeats of each in the time that there is.
+    let lease = if seconds < 30 { "3s" } else { "30s" };
     let pglock = |at: usize| {
         Pglock::new(&server)
             .through(&["setsid"])
-            .args(["run", &format!("many-{at}"), "cat"])
+            .args(["run", "--lease", lease, &format!("many-{at}"), "cat"])
             .spawn()
     };
     let mut held: Vec<Running> = (0..count).map(pglock).collect();

@@ -62,6 +62,23 @@ fn the_databases_of_one_server_share_the_locks() {
 }
 
 #[test]
+fn a_namespace_that_looks_like_a_uri_is_a_databases_name_all_the_same() {
+    let server = Server::start();
+    server.execute("CREATE DATABASE \"a://b\"");
+    let words = [
+        "run",
+        "-v",
+        "-d",
+        "{namespace}",
+        "-N",
+        "a://b",
+        "my_lock",
+        "true",
+    ];
+    assert_reaches(&Pglock::new(&server).args(words).run(), "a://b");
+}
+
+#[test]
 fn check_shows_every_shard_in_order() {
     let checked = spread(server()).args(["check", "--json"]).run();
     let lines = checked.assert_code(0).assert_stderr("").stdout.clone();

@@ -4,7 +4,9 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::support::network::{self, OtherHost};
-use crate::support::{Pglock, Running, Server, holders, within};
+use nix::sys::signal::Signal;
+
+use crate::support::{Pglock, Running, Server, child_named, holders, process_state, until, within};
 
 /// Ignores TERM, and shows until when it lived.
 const LIVES: &str = "trap '' TERM; while :; do echo alive; sleep 0.05; done";
@@ -38,6 +40,11 @@ fn the_command_is_dead_before_the_lock_is_free() {
     };
     let by_default = start("vanishes", &[]);
     let with_short_lease = start("vanishes-soon", &["--lease", "6s", "--grace", "1s"]);
+    // Its guardian alone sees to it, with as long a grace as there can be.
+    let mut orphaned = start("vanishes-orphaned", &["--lease", "4s", "--grace", "2s"]);
+    let command = child_named(orphaned.pid(), "sh").expect("the command");
+    orphaned.signal(Signal::SIGKILL);
+    until("the end of pglock", || !orphaned.is_running());
     host.unplug();
     let unplugged = Instant::now();
     std::thread::scope(|threads| {
@@ -47,6 +54,17 @@ fn the_command_is_dead_before_the_lock_is_free() {
         };
         end(by_default, "vanishes", Duration::from_secs(35));
         end(with_short_lease, "vanishes-soon", Duration::from_secs(11));
+        threads.spawn(|| {
+            let mut client = server.client();
+            within(Duration::from_secs(9), "a free lock", || {
+                holders(&mut client, "vanishes-orphaned").is_empty()
+            });
+            let state = process_state(command);
+            assert!(
+                matches!(state, None | Some('Z')),
+                "free while its command ran"
+            );
+        });
     });
 }
 

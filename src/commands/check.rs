@@ -63,9 +63,8 @@ impl Trial {
         let places = Place::all(connection, naming.namespace())?;
         let trial = |place| {
             let lock = lock_of_nobody_else(&naming)?;
-            let keepalive = lease.client_keepalive();
             Ok(Self {
-                settings: Settings::resolve_for_lock(place, Rc::clone(&prompt), keepalive)?,
+                settings: Settings::resolve_for_lock(place, Rc::clone(&prompt))?,
                 request: Request {
                     identity: Identity::of_this_process(lock, CALLED.to_owned()),
                     mode: Mode::Exclusive,

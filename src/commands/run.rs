@@ -23,7 +23,7 @@ use crate::naming::Naming;
 use crate::report::Reporter;
 use crate::session::{HeldLock, Request, Session};
 use crate::signals::{self, Inherited, Signals};
-use crate::supervise::{self, End};
+use crate::supervise::{End, Supervisor};
 
 /// How long the question who holds the lock may take.
 const EXPLANATION_DEADLINE: Duration = Duration::from_secs(1);
@@ -83,7 +83,6 @@ impl Plan {
             settings: Settings::resolve_for_lock(
                 Place::of_lock(connection, &lock)?,
                 Rc::new(Prompt::resolve(connection)),
-                lease.client_keepalive(),
             )?,
             request: Request {
                 identity: Identity::of_this_process(lock, command_line::display(&words)),
@@ -124,9 +123,9 @@ impl Plan {
                 &mut signals,
                 &self.report,
             );
-            let (acquired, guardian) = tokio::join!(acquired, async { self.guardian() });
-            match acquired? {
-                Acquired::Held(held) => self.run_under(held, guardian?, signals, &inherited).await,
+            let (acquired, guardian) = tokio::try_join!(acquired, async { self.guardian() })?;
+            match acquired {
+                Acquired::Held(held) => self.run_under(held, guardian, signals, &inherited).await,
                 Acquired::Interrupted(signal) => Ok(Outcome::Interrupted {
                     signal: signal as i32,
                 }),
@@ -179,15 +178,8 @@ impl Plan {
         mut signals: Signals,
         inherited: &Inherited,
     ) -> anyhow::Result<Outcome> {
-        let command = Command {
-            words: self.words.clone(),
-            environment: self.environment(&held),
-        };
-        let hand_over = guardian
-            .as_ref()
-            .map(|guardian| guardian.hand_over(held.socket()));
-        let mut child = match Child::start(&command, inherited, hand_over) {
-            Ok(child) => child,
+        let (mut child, guardian) = match self.start(&held, guardian, inherited) {
+            Ok(started) => started,
             Err(error) => {
                 let _ = held.release().await;
                 return Err(error);
@@ -195,14 +187,13 @@ impl Plan {
         };
         self.report
             .detail(|| format!("command started, pid {}", child.pid()));
-        let end = supervise::supervise(
-            &mut child,
-            &mut held,
-            &mut signals,
-            self.terms,
-            &self.report,
-        )
-        .await?;
+        let mut supervisor = Supervisor {
+            child: &mut child,
+            signals: &mut signals,
+            terms: self.terms,
+            report: &self.report,
+        };
+        let end = supervisor.watch(&mut held).await?;
         let lock = &self.request.identity.lock;
         match end {
             End::Lost { cause } => Ok(Outcome::Lost(Some(format!(
@@ -211,15 +202,39 @@ impl Plan {
             End::Outlived => Ok(Outcome::Lost(None)),
             End::Ended(end) => {
                 self.report.detail(|| format!("command {end}"));
-                guardian.inspect(Guardian::dismiss);
-                Ok(match held.release().await {
-                    Ok(()) => Outcome::Command(end),
-                    Err(cause) => {
-                        Outcome::Lost(Some(format!("{lock} was lost: {cause}; the command {end}")))
-                    }
-                })
+                if let Some(guardian) = &guardian {
+                    guardian.dismiss();
+                }
+                let Err(cause) = held.release().await else {
+                    return Ok(Outcome::Command(end));
+                };
+                supervisor.stop_the_rest().await?;
+                let lost = format!("{lock} was lost: {cause}; the command {end}");
+                Ok(Outcome::Lost(Some(lost)))
             }
         }
+    }
+
+    fn start(
+        &self,
+        held: &HeldLock,
+        guardian: Option<Guardian>,
+        inherited: &Inherited,
+    ) -> anyhow::Result<(Child, Option<Guardian>)> {
+        // It may have been killed while the lock was waited for.
+        let guardian = match guardian {
+            Some(guardian) if guardian.has_ended() => self.guardian()?,
+            guardian => guardian,
+        };
+        let hand_over = guardian
+            .as_ref()
+            .map(|guardian| guardian.hand_over(held.socket()));
+        let command = Command {
+            words: self.words.clone(),
+            environment: self.environment(held),
+        };
+        let child = Child::start(&command, inherited, hand_over)?;
+        Ok((child, guardian))
     }
 
     fn environment(&self, held: &HeldLock) -> Vec<(&'static str, Option<String>)> {

@@ -19,6 +19,7 @@ mod settings;
 mod socket;
 mod sources;
 mod target;
+mod tcp_settings;
 mod template;
 mod terminal;
 mod tls;
@@ -40,9 +41,10 @@ pub use self::described::{LinkView, Transport, Verified};
 use self::hosts::{Address, Host};
 pub use self::places::{Place, group};
 pub use self::prompt::Prompt;
+pub use self::settings::Settings;
 use self::settings::TargetSession;
-pub use self::settings::{Settings, TcpSettings};
 use self::socket::Socket;
+pub use self::tcp_settings::TcpSettings;
 use self::tls::{HandshakeError, TlsStream};
 pub use self::ways_around::way_around_pooler;
 use crate::exit::Fault;
@@ -218,8 +220,11 @@ pub fn describe(error: &tokio_postgres::Error) -> String {
         return said.message().to_owned();
     }
     let cause = innermost(error);
-    match cause.downcast_ref::<ErrorStack>() {
-        Some(stack) => tls_errors::describe(stack),
+    if let Some(stack) = cause.downcast_ref::<ErrorStack>() {
+        return tls_errors::describe(stack);
+    }
+    match cause.downcast_ref::<std::io::Error>() {
+        Some(error) => describe_io(error),
         None => cause.to_string(),
     }
 }

@@ -67,7 +67,7 @@ async fn open_once(
     encryption: Encryption,
     application_name: &str,
 ) -> Result<Opened, Refusal> {
-    let mut socket = Socket::connect(host, &settings.tcp).await?;
+    let mut socket = Socket::connect(host, settings.tcp).await?;
     if let Some(required) = &settings.required_peer {
         socket.check_peer(required)?;
     }

@@ -15,6 +15,7 @@ use super::keywords;
 use super::password_file;
 use super::places::Place;
 use super::prompt::Prompt;
+use super::tcp_settings::TcpSettings;
 use super::tls_settings::TlsSettings;
 use crate::exit::Fault;
 
@@ -36,50 +37,6 @@ pub struct Settings {
     pub prompt: Rc<Prompt>,
 }
 
-/// What the kernel does to find out whether the other end is still there.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TcpSettings {
-    pub keepalives: Option<Keepalives>,
-    pub user_timeout: Option<Duration>,
-}
-
-/// Parameters of `SO_KEEPALIVE`; `None` leaves the system's default.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Keepalives {
-    pub idle: Option<Duration>,
-    pub interval: Option<Duration>,
-    pub count: Option<u32>,
-}
-
-impl TcpSettings {
-    pub fn new(idle: Duration, interval: Duration, count: u32, user_timeout: Duration) -> Self {
-        let keepalives = Keepalives {
-            idle: Some(idle),
-            interval: Some(interval),
-            count: Some(count),
-        };
-        Self {
-            keepalives: Some(keepalives),
-            user_timeout: Some(user_timeout),
-        }
-    }
-
-    /// What is given here, and `others` for the rest; keepalives that are switched off stay so.
-    fn or(self, others: Self) -> Self {
-        let or = |given: Keepalives, others: Keepalives| Keepalives {
-            idle: given.idle.or(others.idle),
-            interval: given.interval.or(others.interval),
-            count: given.count.or(others.count),
-        };
-        Self {
-            keepalives: self
-                .keepalives
-                .map(|given| others.keepalives.map_or(given, |others| or(given, others))),
-            user_timeout: self.user_timeout.or(others.user_timeout),
-        }
-    }
-}
-
 /// `target_session_attrs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetSession {
@@ -95,15 +52,9 @@ pub enum TargetSession {
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Settings {
-    /// As [`Self::resolve`], for a session that is to hold a lock: of several hosts the primary is wanted, and
-    /// what the parameters leave open about a server that is silent is as `keepalive` has it.
-    pub fn resolve_for_lock(
-        place: Place,
-        prompt: Rc<Prompt>,
-        keepalive: TcpSettings,
-    ) -> anyhow::Result<Self> {
+    /// As [`Self::resolve`], for a session that is to hold a lock: of several hosts the primary is wanted.
+    pub fn resolve_for_lock(place: Place, prompt: Rc<Prompt>) -> anyhow::Result<Self> {
         let mut settings = Self::resolve(place, prompt)?;
-        settings.tcp = settings.tcp.or(keepalive);
         if settings.hosts.len() > 1 && settings.target == TargetSession::Any {
             settings.target = TargetSession::Primary;
         }
@@ -113,7 +64,6 @@ impl Settings {
     /// Makes sense of a place's parameters, and reads the password file; errors are [`Fault::Usage`].
     pub fn resolve(place: Place, prompt: Rc<Prompt>) -> anyhow::Result<Self> {
         let parameters = place.0;
-        refuse_misplaced_uris(&parameters)?;
         refuse_what_cannot_be_done(&parameters)?;
         let mut given = Given::of(parameters);
         let user = given.text("user").map_or_else(operating_system_user, Ok)?;
@@ -142,26 +92,11 @@ impl Settings {
             tls: TlsSettings::resolve(&mut given)?,
             connect_timeout: connect_timeout(&mut given)?,
             required_peer: given.text("requirepeer"),
-            tcp: tcp_settings(&mut given)?,
+            tcp: TcpSettings::resolve(&mut given)?,
             target: target_session(&mut given)?,
             prompt,
         })
     }
-}
-
-/// A URI where a name belongs would be quoted in the error that follows, with its password.
-fn refuse_misplaced_uris(parameters: &Parameters) -> anyhow::Result<()> {
-    for name in ["host", "dbname"] {
-        if parameters
-            .get(name)
-            .is_some_and(|value| value.contains(":/"))
-        {
-            return Err(Fault::Usage.error(format!(
-                "{name} holds a URI that is none of PostgreSQL's: postgres://… and postgresql://…, with -d"
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// A parameter that asks for a safer connection than pglock can make is an error.
@@ -185,31 +120,6 @@ fn connect_timeout(given: &mut Given) -> anyhow::Result<Option<Duration>> {
 
 fn positive(number: i32) -> Option<u64> {
     u64::try_from(number).ok().filter(|number| *number > 0)
-}
-
-/// Zero and negative numbers mean the system's default, as in libpq.
-fn tcp_settings(given: &mut Given) -> anyhow::Result<TcpSettings> {
-    let mut seconds = |name| {
-        Ok::<_, anyhow::Error>(
-            given
-                .number(name)?
-                .and_then(positive)
-                .map(Duration::from_secs),
-        )
-    };
-    let keepalives = Keepalives {
-        idle: seconds("keepalives_idle")?,
-        interval: seconds("keepalives_interval")?,
-        count: given
-            .number("keepalives_count")?
-            .and_then(|count| u32::try_from(count).ok())
-            .filter(|count| *count > 0),
-    };
-    let user_timeout = given.number("tcp_user_timeout")?.and_then(positive);
-    Ok(TcpSettings {
-        keepalives: (given.number("keepalives")? != Some(0)).then_some(keepalives),
-        user_timeout: user_timeout.map(Duration::from_millis),
-    })
 }
 
 fn target_session(given: &mut Given) -> anyhow::Result<TargetSession> {
@@ -252,7 +162,7 @@ mod tests {
                 let faults = [
                     hosts(&mut given).err(),
                     connect_timeout(&mut given).err(),
-                    tcp_settings(&mut given).err(),
+                    TcpSettings::resolve(&mut given).err(),
                     target_session(&mut given).err(),
                 ];
                 for fault in faults.into_iter().flatten() {

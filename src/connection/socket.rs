@@ -9,12 +9,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use nix::unistd::{Uid, User};
-use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::hosts::{Address, Host};
-use super::settings::TcpSettings;
+use super::tcp_settings::TcpSettings;
 
 /// A connected socket to a server.
 #[derive(Debug)]
@@ -25,7 +24,7 @@ pub enum Socket {
 
 impl Socket {
     /// Connects; a name with several addresses is tried address by address.
-    pub async fn connect(host: &Host, tcp: &TcpSettings) -> io::Result<Self> {
+    pub async fn connect(host: &Host, tcp: TcpSettings) -> io::Result<Self> {
         match &host.address {
             Address::UnixSocket(directory) => {
                 connect_unix(directory, host.port).await.map(Self::Unix)
@@ -76,29 +75,6 @@ async fn connect_unix(directory: &Path, port: u16) -> io::Result<UnixStream> {
     UnixStream::from_std(stream)
 }
 
-impl TcpSettings {
-    fn apply(&self, stream: &TcpStream) -> io::Result<()> {
-        let socket = SockRef::from(stream);
-        if let Some(keepalives) = self.keepalives {
-            let mut keepalive = TcpKeepalive::new();
-            if let Some(idle) = keepalives.idle {
-                keepalive = keepalive.with_time(idle);
-            }
-            if let Some(interval) = keepalives.interval {
-                keepalive = keepalive.with_interval(interval);
-            }
-            if let Some(count) = keepalives.count {
-                keepalive = keepalive.with_retries(count);
-            }
-            socket.set_keepalive(true)?;
-            socket.set_tcp_keepalive(&keepalive)?;
-        }
-        if self.user_timeout.is_some() {
-            socket.set_tcp_user_timeout(self.user_timeout)?;
-        }
-        Ok(())
-    }
-}
 impl AsyncRead for Socket {
     fn poll_read(
         self: Pin<&mut Self>,

@@ -24,21 +24,36 @@ pub fn gather(args: &ConnectionArgs, subject: Subject<'_>) -> anyhow::Result<Par
     let mut parameters = from_options(args, subject)?;
     if let Some(template) = environment::variable(PGLOCK_URL)? {
         let text = template::with_shard(&template, subject.number).map_err(of(PGLOCK_URL))?;
-        fill(&mut parameters, from_url(PGLOCK_URL, &text)?);
+        fill(&mut parameters, from_url(PGLOCK_URL, &text)?)?;
     }
     template::fill(&mut parameters, subject.namespace)?;
     let variables = from_variables()?;
     let service = from_service(&parameters, &variables)?;
-    fill(&mut parameters, service);
-    fill(&mut parameters, variables);
+    fill(&mut parameters, service)?;
+    fill(&mut parameters, variables)?;
     if !says_where(&parameters) {
         if let Some(text) = environment::variable(DATABASE_URL)? {
-            fill(&mut parameters, from_url(DATABASE_URL, &text)?);
+            fill(&mut parameters, from_url(DATABASE_URL, &text)?)?;
         }
         let service = from_service(&parameters, &Parameters::new())?;
-        fill(&mut parameters, service);
+        fill(&mut parameters, service)?;
     }
     Ok(parameters)
+}
+
+/// A URI where a name belongs would be quoted in the error that follows, with its password.
+fn refuse_misplaced_uris(parameters: &Parameters) -> anyhow::Result<()> {
+    for name in ["host", "dbname"] {
+        if parameters
+            .get(name)
+            .is_some_and(|value| value.contains(":/"))
+        {
+            return Err(Fault::Usage.error(format!(
+                "{name} holds a URI that is none of PostgreSQL's: postgres://… and postgresql://…, with -d"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// How many [`Subject::number`]s, from 0, lead to every place that there is.
@@ -57,10 +72,12 @@ fn of(source: &str) -> impl Fn(String) -> anyhow::Error {
 }
 
 /// Adds what is not there yet.
-fn fill(parameters: &mut Parameters, lower: Parameters) {
+fn fill(parameters: &mut Parameters, lower: Parameters) -> anyhow::Result<()> {
+    refuse_misplaced_uris(&lower)?;
     for (name, value) in lower {
         parameters.entry(name).or_insert(value);
     }
+    Ok(())
 }
 
 fn says_where(parameters: &Parameters) -> bool {
@@ -73,11 +90,16 @@ fn says_where(parameters: &Parameters) -> bool {
 fn from_options(args: &ConnectionArgs, subject: Subject<'_>) -> anyhow::Result<Parameters> {
     let dbname = args.dbname.as_deref();
     let dbname = dbname.map(|template| template::with_shard(template, subject.number));
-    let mut parameters = match dbname.transpose().map_err(of(DBNAME))? {
-        Some(text) if conninfo::is_conninfo(&text) => conninfo::parse(DBNAME, &text)?,
-        Some(name) if !name.is_empty() => Parameters::from([("dbname", name)]),
-        Some(_) | None => Parameters::new(),
-    };
+    let mut parameters = Parameters::new();
+    match dbname.transpose().map_err(of(DBNAME))? {
+        Some(text) if conninfo::is_conninfo(&text) => {
+            fill(&mut parameters, conninfo::parse(DBNAME, &text)?)?;
+        }
+        Some(name) if !name.is_empty() => {
+            fill(&mut parameters, Parameters::from([("dbname", name)]))?;
+        }
+        Some(_) | None => {}
+    }
     let given = [
         ("host", &args.host),
         ("port", &args.port),
@@ -86,7 +108,7 @@ fn from_options(args: &ConnectionArgs, subject: Subject<'_>) -> anyhow::Result<P
     let given = given
         .into_iter()
         .filter_map(|(name, value)| Some((name, value.clone().filter(|value| !value.is_empty())?)));
-    fill(&mut parameters, given.collect());
+    fill(&mut parameters, given.collect())?;
     Ok(parameters)
 }
 

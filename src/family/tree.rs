@@ -81,9 +81,9 @@ pub fn family(origin: &Origin, group: Option<Pid>) -> Vec<Member> {
         .collect()
 }
 
-/// Whether a process was stopped by a signal.
+/// Whether a process was stopped, by a signal or by a debugger (proc(5)).
 pub fn is_stopped(pid: Pid) -> bool {
-    read(pid.as_raw()).is_some_and(|process| process.state == 'T')
+    read(pid.as_raw()).is_some_and(|process| matches!(process.state, 'T' | 't'))
 }
 
 fn processes() -> impl Iterator<Item = Process> {

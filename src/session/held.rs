@@ -27,6 +27,13 @@ pub struct HeldLock {
 impl HeldLock {
     /// For a lock that was granted to a statement sent at `sent`.
     pub(super) fn new(session: Session, request: &Request, grant: &Grant, sent: Instant) -> Self {
+        if session.server.over_tcp {
+            // Where the kernel does not take them, the heartbeats still find out.
+            let _ = session
+                .tcp
+                .or(request.lease.at_this_end())
+                .apply(&session.socket);
+        }
         Self {
             backend_pid: grant.backend_pid,
             lease: request.lease,
@@ -58,16 +65,17 @@ impl HeldLock {
     /// What the server's kernel does in this session to find out whether this host is gone.
     pub async fn keepalive(&mut self) -> anyhow::Result<Keepalive> {
         let rows = self.session.send(&statements::keepalive()).await?;
-        let wanted = self.lease.server_keepalive().settings();
+        let wanted = self.lease.at_the_server().settings();
         Ok(statements::read_keepalive(&rows, &wanted))
     }
 
     /// Waits for the end of the session, and has it prove at every heartbeat that it still holds the lock; what
-    /// ended that.
+    /// ended that. Not to be dropped and called again in the middle of a heartbeat.
     pub async fn lost(&mut self) -> String {
         loop {
             let next = self.proven + self.lease.heartbeat_interval();
             tokio::select! {
+                biased;
                 cause = self.session.ended() => return cause,
                 () = sleep_until(next) => {}
             }

@@ -18,7 +18,7 @@ use self::pooler::Backends;
 pub use self::pooler::{Pooling, explain_refusal};
 use self::statements::Answer;
 pub use self::statements::{Keepalive, shielded_settings};
-use crate::connection::{self, Connected, LinkView, Opened, Settings};
+use crate::connection::{self, Connected, LinkView, Opened, Settings, TcpSettings};
 use crate::exit::Fault;
 use crate::identity::Identity;
 use crate::key::Mode;
@@ -36,6 +36,8 @@ pub struct Session {
     client: Client,
     link: JoinHandle<Result<(), tokio_postgres::Error>>,
     socket: OwnedFd,
+    /// What the connection parameters say about that.
+    tcp: TcpSettings,
     server: Server,
     /// Which of the settings' hosts it is connected to.
     host: usize,
@@ -136,6 +138,7 @@ impl Session {
             client,
             link,
             socket,
+            tcp: settings.tcp,
             server,
             host,
             backend_pid: announced.map_or(0, |announced| announced.backend_pid),

@@ -311,9 +311,10 @@ fn shield(server: &Server, request: Option<&Request>, extent: Extent) -> String 
         .map(|(setting, value, _)| set_config(setting, value, extent));
     let keepalive = request
         .filter(|_| server.over_tcp)
-        .map(|request| request.lease.server_keepalive().settings());
+        .map(|request| request.lease.at_the_server().settings());
     let keepalive = keepalive.into_iter().flatten();
-    let keepalive = keepalive.map(|(setting, value)| set_config(setting, &value, extent));
+    let keepalive =
+        keepalive.map(|(setting, value)| set_config(setting, &value.to_string(), extent));
     let settings: Vec<String> = shielded.chain(keepalive).collect();
     format!("SELECT {}", settings.join(", "))
 }

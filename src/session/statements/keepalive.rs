@@ -30,14 +30,14 @@ pub fn keepalive() -> String {
 }
 
 /// The answer, beside what was set.
-pub fn read_keepalive(rows: &[SimpleQueryRow], wanted: &[(&'static str, String)]) -> Keepalive {
+pub fn read_keepalive(rows: &[SimpleQueryRow], wanted: &[(&'static str, u64)]) -> Keepalive {
     let text = |setting| rows.first()?.try_get(setting).ok().flatten();
     let number = |setting| text(setting)?.parse().ok();
     let [idle, interval, count, user_timeout] = SETTINGS.map(number);
     Keepalive {
         is_as_wanted: wanted
             .iter()
-            .all(|(setting, value)| text(setting) == Some(value)),
+            .all(|(setting, value)| number(setting) == Some(*value)),
         tcp_keepalives_idle: idle,
         tcp_keepalives_interval: interval,
         tcp_keepalives_count: count,
