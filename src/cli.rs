@@ -415,7 +415,7 @@ pub const EXIT_STATUS: [(&str, &str); 12] = [
     ),
     (
         "123",
-        "the lock was lost while the command ran; the command was stopped",
+        "the lock was lost while the command ran; the command was stopped, unless --on-lost warn",
     ),
     (
         "125",

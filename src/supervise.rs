@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 pub use self::state::End;
 use self::state::{Action, Event, State};
 use crate::child::Child;
+use crate::key::Lock;
 use crate::lease::{OnLost, Terms};
 use crate::report::{self, Reporter};
 use crate::session::HeldLock;
@@ -27,6 +28,7 @@ pub struct Supervisor<'a> {
     pub signals: &'a mut Signals,
     pub terms: Terms,
     pub report: &'a Reporter,
+    pub lock: &'a Lock,
 }
 
 impl Supervisor<'_> {
@@ -57,6 +59,7 @@ impl Supervisor<'_> {
             signals,
             terms,
             report,
+            lock,
         } = self;
         let mut grace_ends = None;
         loop {
@@ -84,7 +87,7 @@ impl Supervisor<'_> {
                 }
                 Action::Warn(cause) => {
                     report::line_unless_blocked(&format!(
-                        "the lock was lost: {cause}; the command goes on without it"
+                        "{lock} was lost: {cause}; the command goes on without it"
                     ));
                 }
                 Action::Terminate => {

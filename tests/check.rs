@@ -7,11 +7,11 @@ use std::thread;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
+use crate::support::look_alike::{error, serve};
 use crate::support::{
-    Finished, Pglock, PoolMode, Pooler, Server, Shutdown, Site, Standby, await_solitude,
+    Authorities, Finished, Pglock, PoolMode, Pooler, Server, Shutdown, Site, Standby,
+    await_solitude,
 };
-use crate::tls::Authorities;
-use crate::unfit_servers::{error, serve};
 
 const SCOPES: [&str; 2] = ["session", "transaction"];
 
@@ -69,8 +69,8 @@ fn over_tcp_the_server_watches_for_a_dead_host() {
         assert_found(&finished, "connection", &format!("{host} port {port}"));
         assert_found(&finished, "TLS", "off (sslmode=prefer)");
         let settings = match lease {
-            "30s" => "tcp_keepalives_idle=10, _interval=3, _count=7, tcp_user_timeout=30000",
-            _ => "tcp_keepalives_idle=3, _interval=1, _count=7, tcp_user_timeout=10000",
+            "30s" => "tcp_keepalives_idle=11, _interval=3, _count=7, tcp_user_timeout=31000",
+            _ => "tcp_keepalives_idle=4, _interval=1, _count=8, tcp_user_timeout=11000",
         };
         let wanted = format!("found out within the lease of {lease} ({settings})");
         assert_found(&finished, "dead host", &wanted);

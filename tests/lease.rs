@@ -133,7 +133,7 @@ fn a_command_may_outlive_its_lock_if_that_is_asked_for() {
         .assert_stdout("ready\nstill here\n")
         .assert_one_message()
         .assert_stderr_has(
-            "pglock: the lock was lost: terminating connection due to administrator command; \
+            "pglock: outlived was lost: terminating connection due to administrator command; \
              the command goes on without it\n",
         );
 }

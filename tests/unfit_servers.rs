@@ -1,10 +1,10 @@
 //! Servers on which a lock would exclude nobody: refused before anything runs; and how the right one is found.
 
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::sync::OnceLock;
 use std::thread;
 
+use crate::support::look_alike::{error, message, serve};
 use crate::support::{Finished, Pglock, Server, Standby, backend_pid, holders};
 
 const VERBS: [&str; 2] = ["try", "run"];
@@ -289,49 +289,4 @@ fn on_a_server_that_answers(answer: &[u8], verb: &str) -> Finished {
     let asked = server.join().unwrap();
     finished.assert(asked.contains("pg_try_advisory_lock"), "the lock statement");
     finished
-}
-
-/// Speaks as a server does (PostgreSQL documentation, 55.7), until the client says good-bye; all statements it sent.
-pub(crate) fn serve(client: &mut TcpStream, answer: &[u8]) -> String {
-    const READY: &[u8] = b"Z\0\0\0\x05I";
-    let mut length = [0; 4];
-    client.read_exact(&mut length).unwrap();
-    read_rest(client, length);
-    let welcome = [
-        message(b'R', &[0; 4]),
-        message(b'S', b"server_version\x0015.0\0"),
-        message(b'S', b"server_encoding\0UTF8\0"),
-        message(b'K', &[0, 0, 0x10, 0, 0, 0, 0, 1]),
-        READY.to_vec(),
-    ];
-    client.write_all(&welcome.concat()).unwrap();
-
-    let mut asked = String::new();
-    let mut head = [0; 5];
-    while client.read_exact(&mut head).is_ok() && head[0] == b'Q' {
-        let [_, length @ ..] = head;
-        asked += &String::from_utf8_lossy(&read_rest(client, length));
-        client.write_all(&[answer, READY].concat()).unwrap();
-    }
-    asked
-}
-
-/// What follows a message's length, which counts itself.
-fn read_rest(client: &mut TcpStream, length: [u8; 4]) -> Vec<u8> {
-    let length = usize::try_from(u32::from_be_bytes(length)).unwrap();
-    let mut rest = vec![0; length - 4];
-    client.read_exact(&mut rest).unwrap();
-    rest
-}
-
-fn message(kind: u8, body: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(body.len() + 4).unwrap();
-    [&[kind], &length.to_be_bytes()[..], body].concat()
-}
-
-pub(crate) fn error(code: &str, said: &str) -> Vec<u8> {
-    message(
-        b'E',
-        format!("SERROR\0VERROR\0C{code}\0M{said}\0\0").as_bytes(),
-    )
 }

@@ -192,6 +192,7 @@ impl Plan {
             signals: &mut signals,
             terms: self.terms,
             report: &self.report,
+            lock: &self.request.identity.lock,
         };
         let end = supervisor.watch(&mut held).await?;
         let lock = &self.request.identity.lock;

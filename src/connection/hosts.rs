@@ -1,5 +1,6 @@
 //! Which servers to try: hosts, addresses and ports, paired as libpq pairs them.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -48,6 +49,21 @@ impl Host {
             database,
             user,
         }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnixSocket(directory) => write!(f, "{}", directory.display()),
+            Self::Tcp(name) => f.write_str(name),
+        }
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} port {}", self.name, self.port)
     }
 }
 

@@ -14,6 +14,7 @@ mod negotiation;
 mod password_file;
 mod places;
 mod prompt;
+mod refusal;
 mod service_file;
 mod settings;
 mod socket;
@@ -28,24 +29,21 @@ mod tls_session;
 mod tls_settings;
 mod ways_around;
 
-use std::error::Error;
-use std::fmt;
-use std::os::fd::OwnedFd;
-
-use openssl::error::ErrorStack;
-use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Connection};
+use tokio_postgres::Connection;
 
 pub use self::announced::announced;
 pub use self::described::{LinkView, Transport, Verified};
-use self::hosts::{Address, Host};
+use self::hosts::Host;
+pub use self::negotiation::Opened;
 pub use self::places::{Place, group};
 pub use self::prompt::Prompt;
+use self::refusal::Refusal;
+pub use self::refusal::describe;
 pub use self::settings::Settings;
 use self::settings::TargetSession;
 use self::socket::Socket;
 pub use self::tcp_settings::TcpSettings;
-use self::tls::{HandshakeError, TlsStream};
+use self::tls::TlsStream;
 pub use self::ways_around::way_around_pooler;
 use crate::exit::Fault;
 
@@ -56,14 +54,6 @@ pub type Link = Connection<Socket, TlsStream>;
 pub struct Connected {
     pub opened: Opened,
     pub host: usize,
-}
-
-/// An open connection.
-pub struct Opened {
-    pub client: Client,
-    pub link: Link,
-    /// The socket that both use.
-    pub socket: OwnedFd,
 }
 
 /// Connects to the first server that answers, authenticates, and is what was asked for.
@@ -153,105 +143,4 @@ async fn connect_within(
     let timed_out = || Refusal::of(&format!("no answer within {} s", limit.as_secs()));
     let attempt = tokio::time::timeout(limit, attempt).await;
     attempt.unwrap_or_else(|_| Err(timed_out()))
-}
-
-/// Why one host gave no session, and what to do next.
-#[derive(Debug, Default)]
-struct Refusal {
-    reason: String,
-    /// No other host is to be tried.
-    is_final: bool,
-    /// Another choice about encryption may succeed on the same host.
-    depends_on_encryption: bool,
-    is_for_want_of_a_password: bool,
-}
-
-impl Refusal {
-    fn of(reason: &str) -> Self {
-        Self {
-            reason: reason.to_owned(),
-            ..Self::default()
-        }
-    }
-
-    /// Final, as for libpq.
-    fn for_want_of_a_password() -> Self {
-        Self {
-            reason: "the server wants a password: give it in PGPASSWORD or in the password file (~/.pgpass)"
-                .to_owned(),
-            is_final: true,
-            depends_on_encryption: false,
-            is_for_want_of_a_password: true,
-        }
-    }
-
-    /// The server, or TLS, refused once the socket was connected.
-    fn from_session(error: &tokio_postgres::Error) -> Self {
-        // Said by the client library alone, which has no code for it.
-        if error.code().is_none() && innermost(error).to_string() == "password missing" {
-            return Self::for_want_of_a_password();
-        }
-        let code = error.code();
-        Self {
-            reason: describe(error),
-            is_final: code.is_some_and(|code| *code != SqlState::CANNOT_CONNECT_NOW),
-            // pg_hba.conf may want the other kind of connection; a failed handshake may be avoided, but nothing that
-            // comes after it: a server that refuses the client's certificate then must not be sent anything in the clear.
-            depends_on_encryption: match code {
-                Some(code) => *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
-                None => error
-                    .source()
-                    .is_some_and(<dyn Error>::is::<HandshakeError>),
-            },
-            is_for_want_of_a_password: false,
-        }
-    }
-}
-
-impl From<std::io::Error> for Refusal {
-    fn from(error: std::io::Error) -> Self {
-        Self::of(&describe_io(&error))
-    }
-}
-
-/// What the server said, or what failed on the way to it; one line without a secret.
-pub fn describe(error: &tokio_postgres::Error) -> String {
-    if let Some(said) = error.as_db_error() {
-        return said.message().to_owned();
-    }
-    let cause = innermost(error);
-    if let Some(stack) = cause.downcast_ref::<ErrorStack>() {
-        return tls_errors::describe(stack);
-    }
-    match cause.downcast_ref::<std::io::Error>() {
-        Some(error) => describe_io(error),
-        None => cause.to_string(),
-    }
-}
-
-/// The standard library adds "(os error 111)" to a plain description.
-fn describe_io(error: &std::io::Error) -> String {
-    match error.raw_os_error() {
-        Some(number) => nix::errno::Errno::from_raw(number).desc().to_lowercase(),
-        None => error.to_string(),
-    }
-}
-
-fn innermost<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
-    error.source().map_or(error, innermost)
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnixSocket(directory) => write!(f, "{}", directory.display()),
-            Self::Tcp(name) => f.write_str(name),
-        }
-    }
-}
-
-impl fmt::Display for Host {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} port {}", self.name, self.port)
-    }
 }

@@ -1,17 +1,19 @@
 //! One host: whether to encrypt, as sslmode says, and the start of a session.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio_postgres::Config;
 use tokio_postgres::config::{SslMode, SslNegotiation};
+use tokio_postgres::{Client, Config};
 
+use super::Link;
 use super::hosts::{Address, Host};
+use super::refusal::Refusal;
 use super::settings::Settings;
 use super::socket::Socket;
 use super::tls::LazyTls;
 use super::tls_settings::TlsMode;
-use super::{Opened, Refusal};
 
 /// How one try goes about encryption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +36,14 @@ fn tries(mode: TlsMode, address: &Address) -> &'static [Encryption] {
         TlsMode::Prefer => &[Encryption::IfOffered, Encryption::None],
         TlsMode::Require | TlsMode::VerifyCa | TlsMode::VerifyFull => &[Encryption::Required],
     }
+}
+
+/// An open connection.
+pub struct Opened {
+    pub client: Client,
+    pub link: Link,
+    /// The socket that both use.
+    pub socket: OwnedFd,
 }
 
 /// Opens a session on `host`; the refusal is the last try's, with the reasons of all.

@@ -2,8 +2,9 @@
 
 use tokio_postgres::SimpleQueryMessage;
 
+use super::negotiation::Opened;
+use super::refusal::{Refusal, describe};
 use super::settings::TargetSession;
-use super::{Opened, Refusal};
 
 /// Passes the connection on if it is what `wanted` says; asks the server, in one round trip, unless anything
 /// will do.
@@ -14,11 +15,11 @@ pub async fn check(wanted: TargetSession, mut opened: Opened) -> Result<Opened, 
     let answer = tokio::select! {
         answer = opened.client.simple_query(QUESTION) => answer,
         ended = &mut opened.link => {
-            let cause = ended.map_or_else(|error| super::describe(&error), |()| "closed".to_owned());
+            let cause = ended.map_or_else(|error| describe(&error), |()| "closed".to_owned());
             return Err(Refusal::of(&cause));
         }
     };
-    let answer = answer.map_err(|error| Refusal::of(&super::describe(&error)))?;
+    let answer = answer.map_err(|error| Refusal::of(&describe(&error)))?;
     match complaint(wanted, &Kind::read(&answer)) {
         None => Ok(opened),
         Some(complaint) => Err(Refusal::of(complaint)),

@@ -15,7 +15,7 @@ use tokio_postgres::tls::{self, ChannelBinding, TlsConnect};
 
 use super::socket::Socket;
 use super::tls_errors;
-use super::tls_session::{self, ALPN, Complaint};
+use super::tls_session::{self, ALPN, BoxError, Complaint};
 use super::tls_settings::TlsSettings;
 
 /// Sets TLS up when the handshake begins: that reads files, which a server without TLS must not cost.
@@ -29,7 +29,6 @@ pub struct LazyTls<'a> {
 #[derive(Debug)]
 pub struct HandshakeError(BoxError);
 
-pub type BoxError = Box<dyn Error + Send + Sync>;
 type Handshake<'a> = dyn Future<Output = Result<TlsStream, HandshakeError>> + Send + 'a;
 
 impl<'a> TlsConnect<Socket> for LazyTls<'a> {

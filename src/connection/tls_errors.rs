@@ -19,17 +19,16 @@ const CLOSED: &str = "the server closed the connection";
 
 /// Why a handshake failed; one line.
 pub fn describe_handshake(error: &ssl::Error) -> String {
-    let said = match error.ssl_error() {
-        Some(stack) => describe(stack),
-        None => match error.io_error() {
-            Some(error) => error.to_string(),
-            None => CLOSED.to_owned(),
-        },
-    };
-    match said.as_str() {
-        CLOSED => format!("{CLOSED} during the TLS handshake"),
-        _ => said,
+    match (error.ssl_error(), error.io_error()) {
+        (Some(stack), _) if !is_closed(stack) => describe(stack),
+        (None, Some(error)) => error.to_string(),
+        (Some(_), _) | (None, None) => format!("{CLOSED} during the TLS handshake"),
     }
+}
+
+fn is_closed(stack: &ErrorStack) -> bool {
+    let first = stack.errors().first();
+    first.is_some_and(|error| error.reason_code() == SSL_R_UNEXPECTED_EOF_WHILE_READING)
 }
 
 /// What the first of the errors means; one line. A server may refuse a certificate after the handshake (RFC 8446, 4.4.2.4).

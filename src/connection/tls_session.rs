@@ -1,5 +1,6 @@
 //! An OpenSSL session that verifies and sends what libpq's would (PostgreSQL's fe-secure-openssl.c).
 
+use std::error::Error;
 use std::fmt::Display;
 use std::fs;
 use std::net::IpAddr;
@@ -18,8 +19,10 @@ use openssl::x509::store::X509Lookup;
 use openssl::x509::verify::{X509CheckFlags, X509VerifyFlags};
 
 use super::certificate;
-use super::tls::BoxError;
 use super::tls_settings::{ClientCertificate, Protocol, Revoked, Roots, TlsMode, TlsSettings};
+
+/// What can go wrong: a file, or OpenSSL.
+pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// The protocol's registered name (RFC 7301).
 pub const ALPN: &[u8] = b"postgresql";

@@ -1,5 +1,6 @@
 //! The only place that speaks SQL to take, watch and free a lock: [`Session`] → [`HeldLock`].
 
+mod errors;
 mod held;
 mod pooler;
 mod statements;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
-use tokio_postgres::error::{DbError, Severity, SqlState};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 
 pub use self::held::HeldLock;
@@ -253,40 +254,6 @@ impl Session {
         }
     }
 
-    /// The error of a query.
-    async fn explain(&mut self, error: tokio_postgres::Error) -> anyhow::Error {
-        if self.is_lost(&error) {
-            let cause = self.ended_by(&error).await;
-            return Fault::CannotConnect.error(format!("the connection was lost: {cause}"));
-        }
-        let said = connection::describe(&error);
-        match error.code() {
-            Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
-                Fault::PermissionDenied.error(said)
-            }
-            Some(code)
-                if *code == SqlState::UNDEFINED_FUNCTION
-                    || *code == SqlState::FEATURE_NOT_SUPPORTED =>
-            {
-                Fault::Unfit.error(format!("this server has no advisory locks: {said}"))
-            }
-            _ => anyhow::anyhow!(said),
-        }
-    }
-
-    /// Whether a failed query is the end of the session: the server's last word comes before the socket closes.
-    fn is_lost(&self, error: &tokio_postgres::Error) -> bool {
-        error.as_db_error().is_some_and(is_last_word) || self.client.is_closed()
-    }
-
-    /// What ended the session, once a query has failed because it did.
-    async fn ended_by(&mut self, error: &tokio_postgres::Error) -> String {
-        match error.as_db_error() {
-            Some(said) => said.message().to_owned(),
-            None => self.ended().await,
-        }
-    }
-
     /// Makes sure that a pooler keeps to one backend, and expects that one from now on.
     ///
     /// Errors: [`Fault::Unfit`] when it does not, or no longer does, with the ways out.
@@ -336,27 +303,10 @@ impl Session {
     }
 }
 
-impl Scope {
-    /// Whether the error is a pooler's that lends its backends for single statements, or has none
-    /// (`protocol_violation`).
-    fn is_refused_by(self, error: &tokio_postgres::Error) -> bool {
-        self == Self::Transaction && error.code() == Some(&SqlState::PROTOCOL_VIOLATION)
-    }
-}
-
 /// `15.3 (Debian …)`, `16beta1` → 15, 16.
 fn leading_number(version: &str) -> u32 {
     let end = version
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(version.len());
     version[..end].parse().unwrap_or(0)
-}
-
-/// Whether the server ends the session with this: it says so in English since 9.6, and in its own language
-/// always (PostgreSQL documentation, 55.8).
-fn is_last_word(said: &DbError) -> bool {
-    match said.parsed_severity() {
-        Some(severity) => matches!(severity, Severity::Fatal | Severity::Panic),
-        None => matches!(said.severity(), "FATAL" | "PANIC"),
-    }
 }

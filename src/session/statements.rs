@@ -2,11 +2,14 @@
 
 mod keepalive;
 mod lock_calls;
+mod shield;
 
 use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 
 pub use self::keepalive::{Keepalive, keepalive, read_keepalive};
 use self::lock_calls::LockCalls;
+use self::shield::{Extent, READ_COMMITTED, set_config, shield};
+pub use self::shield::{shield_alone, shielded, shielded_settings};
 use super::{Request, Scope, Server, Wait};
 use crate::identity::{Since, Stage};
 
@@ -230,20 +233,6 @@ fn is_backend(pid: i32) -> String {
     format!("pg_catalog.int4eq({BACKEND}, {pid})")
 }
 
-/// In front of everything: in a transaction that is serializable and deferrable by default, any statement may
-/// wait for those of others.
-const READ_COMMITTED: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED";
-
-/// `statement` behind what keeps a role's defaults from it, in a message that leaves nothing behind.
-pub fn shielded(statement: &str) -> String {
-    format!(
-        "{READ_COMMITTED}; \
-         SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true), \
-             pg_catalog.set_config('statement_timeout', '0', true); \
-         {statement}"
-    )
-}
-
 /// The rows of the last statement of a message.
 pub fn rows(messages: Vec<SimpleQueryMessage>) -> Vec<SimpleQueryRow> {
     let mut rows = Vec::new();
@@ -262,72 +251,7 @@ fn column<'a>(rows: &'a [SimpleQueryRow], name: &str) -> Option<&'a str> {
     rows.first()?.try_get(name).ok().flatten()
 }
 
-/// How long a setting lasts.
-#[derive(Clone, Copy)]
-enum Extent {
-    Session,
-    Transaction,
-}
-
-/// What a role's or a database's defaults must not do, by the major version that brought it.
-type Shielded = (&'static str, &'static str, u32);
-const SHIELDED: [Shielded; 3] = [
-    ("statement_timeout", "0", 0),
-    ("lock_timeout", "0", 0),
-    ("transaction_timeout", "0", 17),
-];
-const SHIELDED_BETWEEN_TRANSACTIONS: [Shielded; 2] = [
-    ("idle_session_timeout", "0", 14),
-    ("default_transaction_isolation", "read committed", 0),
-];
-const SHIELDED_IN_TRANSACTION: [Shielded; 1] = [("idle_in_transaction_session_timeout", "0", 0)];
-
-/// The settings that a role's or a database's defaults must not decide, with the values that do no harm.
-pub fn shielded_settings() -> impl Iterator<Item = (&'static str, &'static str)> {
-    SHIELDED
-        .iter()
-        .chain(&SHIELDED_BETWEEN_TRANSACTIONS)
-        .chain(&SHIELDED_IN_TRANSACTION)
-        .map(|(setting, harmless, _)| (*setting, *harmless))
-}
-
-/// The message that keeps the session from being ended while it idles, if it is this backend's.
-pub fn shield_alone(server: &Server, backend_pid: i32) -> String {
-    let shield = shield(server, None, Extent::Session);
-    let is_expected = is_backend(backend_pid);
-    format!("{READ_COMMITTED}; {shield} WHERE {is_expected}")
-}
-
-/// Also has the server find out when this host is gone, where there is a lock to free then and TCP between.
-fn shield(server: &Server, request: Option<&Request>, extent: Extent) -> String {
-    let more: &[Shielded] = match extent {
-        Extent::Session => &SHIELDED_BETWEEN_TRANSACTIONS,
-        Extent::Transaction => &SHIELDED_IN_TRANSACTION,
-    };
-    let shielded = SHIELDED
-        .iter()
-        .chain(more)
-        .filter(|(_, _, since)| server.major_version >= *since)
-        .map(|(setting, value, _)| set_config(setting, value, extent));
-    let keepalive = request
-        .filter(|_| server.over_tcp)
-        .map(|request| request.lease.at_the_server().settings());
-    let keepalive = keepalive.into_iter().flatten();
-    let keepalive =
-        keepalive.map(|(setting, value)| set_config(setting, &value.to_string(), extent));
-    let settings: Vec<String> = shielded.chain(keepalive).collect();
-    format!("SELECT {}", settings.join(", "))
-}
-
 fn set_application_name(request: &Request, stage: Stage, extent: Extent) -> String {
     let name = request.identity.application_name(stage);
     set_config("application_name", &name, extent)
-}
-
-fn set_config(setting: &str, value: &str, extent: Extent) -> String {
-    let is_local = match extent {
-        Extent::Session => "false",
-        Extent::Transaction => "true",
-    };
-    format!("pg_catalog.set_config('{setting}', '{value}', {is_local})")
 }

@@ -141,7 +141,6 @@ mod tests {
         session_lost: bool,
         grace_runs: bool,
         terminated: bool,
-        killed: bool,
     }
 
     impl Scene {
@@ -153,7 +152,6 @@ mod tests {
                 session_lost: false,
                 grace_runs: false,
                 terminated: false,
-                killed: false,
             }
         }
 
@@ -213,7 +211,6 @@ mod tests {
                         self.terminated && !self.grace_runs,
                         "killed after the grace"
                     );
-                    self.killed = true;
                 }
                 Action::Finish(End::Ended(_)) => {
                     assert!(!self.command_runs, "released before the command was reaped");

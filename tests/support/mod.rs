@@ -8,9 +8,11 @@
     reason = "each crate that includes this module uses its own part of it, and a panic is how a test fails"
 )]
 
+mod authorities;
 mod child;
 mod finished;
 mod installation;
+pub mod look_alike;
 pub mod network;
 mod pglock;
 mod pooler;
@@ -30,6 +32,7 @@ mod wait;
 mod waiter;
 mod watchdog;
 
+pub use authorities::Authorities;
 pub use child::Running;
 pub use finished::Finished;
 pub use installation::program;

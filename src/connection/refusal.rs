@@ -1,0 +1,96 @@
+//! Why there is no session, in words without a secret, and what to do next.
+
+use std::error::Error;
+use std::io;
+
+use openssl::error::ErrorStack;
+use tokio_postgres::error::SqlState;
+
+use super::tls::HandshakeError;
+use super::tls_errors;
+
+/// Why one host gave no session, and what to do next.
+#[derive(Debug, Default)]
+pub struct Refusal {
+    pub reason: String,
+    /// No other host is to be tried.
+    pub is_final: bool,
+    /// Another choice about encryption may succeed on the same host.
+    pub depends_on_encryption: bool,
+    pub is_for_want_of_a_password: bool,
+}
+
+impl Refusal {
+    pub fn of(reason: &str) -> Self {
+        Self {
+            reason: reason.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// Final, as for libpq.
+    fn for_want_of_a_password() -> Self {
+        Self {
+            reason: "the server wants a password: give it in PGPASSWORD or in the password file (~/.pgpass)"
+                .to_owned(),
+            is_final: true,
+            depends_on_encryption: false,
+            is_for_want_of_a_password: true,
+        }
+    }
+
+    /// The server, or TLS, refused once the socket was connected.
+    pub fn from_session(error: &tokio_postgres::Error) -> Self {
+        // Said by the client library alone, which has no code for it.
+        if error.code().is_none() && innermost(error).to_string() == "password missing" {
+            return Self::for_want_of_a_password();
+        }
+        let code = error.code();
+        Self {
+            reason: describe(error),
+            is_final: code.is_some_and(|code| *code != SqlState::CANNOT_CONNECT_NOW),
+            // pg_hba.conf may want the other kind of connection; a failed handshake may be avoided, but nothing that
+            // comes after it: a server that refuses the client's certificate then must not be sent anything in the clear.
+            depends_on_encryption: match code {
+                Some(code) => *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+                None => error
+                    .source()
+                    .is_some_and(<dyn Error>::is::<HandshakeError>),
+            },
+            is_for_want_of_a_password: false,
+        }
+    }
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        Self::of(&describe_io(&error))
+    }
+}
+
+/// What the server said, or what failed on the way to it; one line without a secret.
+pub fn describe(error: &tokio_postgres::Error) -> String {
+    if let Some(said) = error.as_db_error() {
+        return said.message().to_owned();
+    }
+    let cause = innermost(error);
+    if let Some(stack) = cause.downcast_ref::<ErrorStack>() {
+        return tls_errors::describe(stack);
+    }
+    match cause.downcast_ref::<io::Error>() {
+        Some(error) => describe_io(error),
+        None => cause.to_string(),
+    }
+}
+
+/// The standard library adds "(os error 111)" to a plain description.
+fn describe_io(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(number) => nix::errno::Errno::from_raw(number).desc().to_lowercase(),
+        None => error.to_string(),
+    }
+}
+
+fn innermost<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
+    error.source().map_or(error, innermost)
+}

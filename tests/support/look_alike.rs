@@ -1,0 +1,51 @@
+//! A program that speaks as a PostgreSQL server does, and is none.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+/// Speaks as a server does (PostgreSQL documentation, 55.7), until the client says good-bye; all statements it sent.
+pub fn serve(client: &mut TcpStream, answer: &[u8]) -> String {
+    const READY: &[u8] = b"Z\0\0\0\x05I";
+    let mut length = [0; 4];
+    client.read_exact(&mut length).unwrap();
+    read_rest(client, length);
+    let welcome = [
+        message(b'R', &[0; 4]),
+        message(b'S', b"server_version\x0015.0\0"),
+        message(b'S', b"server_encoding\0UTF8\0"),
+        message(b'K', &[0, 0, 0x10, 0, 0, 0, 0, 1]),
+        READY.to_vec(),
+    ];
+    client.write_all(&welcome.concat()).unwrap();
+
+    let mut asked = String::new();
+    let mut head = [0; 5];
+    while client.read_exact(&mut head).is_ok() && head[0] == b'Q' {
+        let [_, length @ ..] = head;
+        asked += &String::from_utf8_lossy(&read_rest(client, length));
+        client.write_all(&[answer, READY].concat()).unwrap();
+    }
+    asked
+}
+
+/// What follows a message's length, which counts itself.
+fn read_rest(client: &mut TcpStream, length: [u8; 4]) -> Vec<u8> {
+    let length = usize::try_from(u32::from_be_bytes(length)).unwrap();
+    let mut rest = vec![0; length - 4];
+    client.read_exact(&mut rest).unwrap();
+    rest
+}
+
+/// A message of the protocol.
+pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(body.len() + 4).unwrap();
+    [&[kind], &length.to_be_bytes()[..], body].concat()
+}
+
+/// An error of this SQLSTATE.
+pub fn error(code: &str, said: &str) -> Vec<u8> {
+    message(
+        b'E',
+        format!("SERROR\0VERROR\0C{code}\0M{said}\0\0").as_bytes(),
+    )
+}
