@@ -1,11 +1,14 @@
 //! From nothing to a held lock: connect, try, and wait between tries as long as the patience lasts.
 
+mod line;
+mod turn;
+
 use std::ops::ControlFlow;
 use std::pin::pin;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use crate::connection::Settings;
 use crate::exit::Fault;
@@ -98,12 +101,15 @@ pub async fn acquire(
                     explained = patience.explain_refusal(settings, &said) => return Err(explained),
                 }
             }
+            ControlFlow::Continue(Attempt::Waits { session, since }) => {
+                return line::wait(session, since, settings, request, patience, signals, report)
+                    .await;
+            }
             ControlFlow::Continue(Attempt::Busy { session, next }) => (session, next),
             ControlFlow::Break(signal) => return Ok(Acquired::Interrupted(signal)),
         };
         wait = next;
         if next == Wait::Begins {
-            report.detail(|| "somebody else holds the lock: waiting".to_owned());
             session = busy;
             continue;
         }
@@ -127,7 +133,11 @@ pub async fn acquire(
 async fn part(attempt: impl Future<Output = anyhow::Result<Attempt>>) {
     match attempt.await {
         Ok(Attempt::Held(held)) => drop(held.release().await),
-        Ok(Attempt::Busy { session, .. } | Attempt::Elsewhere(session)) => session.close().await,
+        Ok(
+            Attempt::Busy { session, .. }
+            | Attempt::Waits { session, .. }
+            | Attempt::Elsewhere(session),
+        ) => session.close().await,
         Ok(Attempt::NoTransaction(_)) | Err(_) => {}
     }
 }
@@ -204,6 +214,15 @@ impl Patience {
         };
         let answer = timeout(limit, answer).await;
         answer.unwrap_or_else(|_| Err(Fault::CannotConnect.error("the server does not answer")))
+    }
+
+    /// Returns when it is over.
+    async fn over(self) {
+        match self {
+            Self::None => {}
+            Self::Until(deadline) => sleep_until(deadline).await,
+            Self::Unlimited => std::future::pending().await,
+        }
     }
 
     /// Pauses between two tries; `false` when there is no time for another.

@@ -73,6 +73,13 @@ impl Lock {
     }
 }
 
+impl LockKey {
+    /// The first key of the locks in which a queue for this lock stands.
+    pub fn queue_class(self) -> i32 {
+        i32::from_be_bytes(leading(&Sha256::digest(format!("pglock queue {self}"))))
+    }
+}
+
 fn leading<const N: usize>(digest: &[u8]) -> [u8; N] {
     std::array::from_fn(|at| digest[at])
 }

@@ -5,13 +5,22 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::statements::{self, Grant, Keepalive, Proof};
-use super::{Request, Session};
+use super::statements::{self, Grant, Keepalive, Proof, queue};
+use super::{Request, Session, Wait};
 use crate::connection;
 use crate::lease::Lease;
 
 /// How long the release may take before the session counts as lost.
 const RELEASE_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How long it may take to tell those who wait, once the lock is free.
+const WAKE_DEADLINE: Duration = Duration::from_secs(1);
+
+/// It was held until it was asked for, or freed; and whether others wait.
+enum Held {
+    Unawaited,
+    Awaited,
+}
 
 /// A session that owns a lock. There is one way out: [`HeldLock::release`].
 pub struct HeldLock {
@@ -20,13 +29,22 @@ pub struct HeldLock {
     lease: Lease,
     heartbeat: String,
     release: String,
+    wake: String,
+    /// What is left to be done once the command runs.
+    settle: Option<String>,
     /// When the statement was sent whose answer last proved that the lock is held.
     proven: Instant,
 }
 
 impl HeldLock {
     /// For a lock that was granted to a statement sent at `sent`.
-    pub(super) fn new(session: Session, request: &Request, grant: &Grant, sent: Instant) -> Self {
+    pub(super) fn new(
+        session: Session,
+        request: &Request,
+        wait: Wait,
+        grant: &Grant,
+        sent: Instant,
+    ) -> Self {
         if session.server.over_tcp {
             // Where the kernel does not take them, the heartbeats still find out.
             let _ = session
@@ -39,6 +57,8 @@ impl HeldLock {
             lease: request.lease,
             heartbeat: statements::heartbeat(request, grant, &session.server),
             release: statements::release(request, grant),
+            wake: queue::wake(request),
+            settle: queue::settle(request, wait),
             proven: sent,
             session,
         }
@@ -60,6 +80,7 @@ impl HeldLock {
         timeout(limit, proof)
             .await
             .unwrap_or_else(|_| Err(no_answer_within(limit)))
+            .map(drop)
     }
 
     /// What the server's kernel does in this session to find out whether this host is gone.
@@ -72,6 +93,14 @@ impl HeldLock {
     /// Waits for the end of the session, and has it prove at every heartbeat that it still holds the lock; what
     /// ended that. Not to be dropped and called again in the middle of a heartbeat.
     pub async fn lost(&mut self) -> String {
+        if let Some(settle) = self.settle.take() {
+            let limit = self.lease.heartbeat_deadline();
+            match timeout(limit, self.session.ask(&settle, None)).await {
+                // An error shows at the next heartbeat.
+                Ok(_) => {}
+                Err(_) => return no_answer_within(limit),
+            }
+        }
         loop {
             let next = self.proven + self.lease.heartbeat_interval();
             tokio::select! {
@@ -83,7 +112,7 @@ impl HeldLock {
             let limit = self.lease.heartbeat_deadline();
             let proof = prove(&mut self.session, &self.heartbeat);
             match timeout_at(sent + limit, proof).await {
-                Ok(Ok(())) => self.proven = sent,
+                Ok(Ok(_)) => self.proven = sent,
                 Ok(Err(cause)) => return cause,
                 Err(_) => return no_answer_within(limit),
             }
@@ -102,7 +131,12 @@ impl HeldLock {
     pub async fn free(mut self) -> Result<Session, String> {
         let released = prove(&mut self.session, &self.release);
         match timeout(RELEASE_DEADLINE, released).await {
-            Ok(Ok(())) => Ok(self.session),
+            Ok(Ok(Held::Unawaited)) => Ok(self.session),
+            Ok(Ok(Held::Awaited)) => {
+                // Those who wait look for themselves if this fails.
+                let _ = timeout(WAKE_DEADLINE, self.session.ask(&self.wake, None)).await;
+                Ok(self.session)
+            }
             Ok(Err(cause)) => Err(cause),
             Err(_) => {
                 let limit = RELEASE_DEADLINE.as_secs();
@@ -118,9 +152,10 @@ fn no_answer_within(limit: Duration) -> String {
 }
 
 /// Sends a statement that answers whether the lock was held; why it was not, or cannot be known to have been.
-async fn prove(session: &mut Session, statement: &str) -> Result<(), String> {
+async fn prove(session: &mut Session, statement: &str) -> Result<Held, String> {
     match session.ask(statement, None).await.map(Proof::read) {
-        Ok(Proof::Held) => Ok(()),
+        Ok(Proof::Held) => Ok(Held::Unawaited),
+        Ok(Proof::Awaited) => Ok(Held::Awaited),
         Ok(Proof::Elsewhere) => Err("a pooler gave the session another backend".to_owned()),
         Ok(Proof::Gone) => Err("the server says that this session no longer held it".to_owned()),
         Err(error) if session.is_lost(&error) => Err(session.ended_by(&error).await),

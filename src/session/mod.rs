@@ -2,23 +2,26 @@
 
 mod errors;
 mod held;
+mod link;
 mod pooler;
+mod queue;
 mod statements;
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use serde::Serialize;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 
 pub use self::held::HeldLock;
+use self::link::{Link, Notifications};
 use self::pooler::Backends;
 pub use self::pooler::{Pooling, explain_refusal};
+pub use self::queue::Line;
 use self::statements::Answer;
-pub use self::statements::{Keepalive, shielded_settings};
+pub use self::statements::{Keepalive, halves, is_key, shielded_settings};
 use crate::connection::{self, Connected, LinkView, Opened, Settings, TcpSettings};
 use crate::exit::Fault;
 use crate::identity::Identity;
@@ -35,7 +38,8 @@ const GOODBYE_DEADLINE: Duration = Duration::from_secs(1);
 /// An open session that holds no lock.
 pub struct Session {
     client: Client,
-    link: JoinHandle<Result<(), tokio_postgres::Error>>,
+    link: Link,
+    notifications: Notifications,
     socket: OwnedFd,
     /// What the connection parameters say about that.
     tcp: TcpSettings,
@@ -85,8 +89,8 @@ pub enum Wait {
     NotYet,
     /// The try that begins the wait: if it fails, everybody can see that this session waits.
     Begins,
-    /// When the wait began, in microseconds since 1970 on the server's clock.
-    Since(i64),
+    /// The turn of one who waits in line.
+    InLine(Line),
 }
 
 /// What a try came to.
@@ -100,6 +104,11 @@ pub enum Attempt {
     Busy {
         session: Session,
         next: Wait,
+    },
+    /// The same, and everybody can see that this session waits since then.
+    Waits {
+        session: Session,
+        since: i64,
     },
 }
 
@@ -133,11 +142,12 @@ impl Session {
             is_utf8: told("server_encoding") == "UTF8",
             over_tcp: settings.hosts[host].is_over_tcp(),
         };
-        let link = tokio::spawn(link);
+        let (link, notifications) = link::drive(link);
         let announced = connection::announced(&client).await;
         Ok(Self {
             client,
             link,
+            notifications,
             socket,
             tcp: settings.tcp,
             server,
@@ -230,7 +240,7 @@ impl Session {
         }
         match answer {
             Answer::Granted(grant) => {
-                let held = HeldLock::new(self, request, &grant, sent);
+                let held = HeldLock::new(self, request, wait, &grant, sent);
                 Ok(Attempt::Held(held))
             }
             Answer::Elsewhere => Ok(Attempt::Elsewhere(self)),
@@ -241,9 +251,9 @@ impl Session {
                     wait => wait,
                 },
             }),
-            Answer::Waiting { since } => Ok(Attempt::Busy {
+            Answer::Waiting { since } => Ok(Attempt::Waits {
                 session: self,
-                next: Wait::Since(since),
+                since,
             }),
             Answer::Standby => Err(Fault::Unfit.error(
                 "this server is a standby, whose locks the primary does not see; connect to the primary",

@@ -2,8 +2,12 @@
 
 mod keepalive;
 mod lock_calls;
+mod pg_locks;
+pub mod queue;
 mod shield;
 
+pub use self::pg_locks::{halves, is_key};
+pub use self::queue::{Joined, Look};
 use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 
 pub use self::keepalive::{Keepalive, keepalive, read_keepalive};
@@ -89,7 +93,7 @@ fn moment(function: &str) -> String {
 /// Everything is qualified: a `search_path` may put other functions in front.
 pub fn try_lock(request: &Request, wait: Wait, backend_pid: i32, server: &Server) -> String {
     let since = match wait {
-        Wait::Since(since) => Some(Since::Waiting(since)),
+        Wait::InLine(line) => Some(Since::Waiting(line.since)),
         Wait::Unannounced | Wait::NotYet | Wait::Begins => None,
     };
     let comment = request.identity.comment(since, server.is_utf8);
@@ -121,14 +125,25 @@ fn try_in_session(request: &Request, wait: Wait, backend_pid: i32, server: &Serv
             tell(Stage::Waiting(request.mode), "waiting"),
             "'granted'".to_owned(),
         ),
-        Wait::Since(_) => ("'busy'".to_owned(), tell(Stage::Holding, "granted")),
+        Wait::InLine(line) => {
+            let (leave, granted) = (queue::leave(request, line), tell(Stage::Holding, "granted"));
+            (
+                "'busy'".to_owned(),
+                format!("CASE WHEN {leave} THEN {granted} END"),
+            )
+        }
+    };
+    // Whoever will wait anyway does not go before those who do.
+    let is_passed_by = match wait {
+        Wait::NotYet | Wait::Begins => format!("WHEN {} THEN {busy} ", queue::is_awaited(request)),
+        Wait::Unannounced | Wait::InLine(_) => String::new(),
     };
     let at = moment("statement_timestamp");
     format!(
         "{READ_COMMITTED}; {shield} WHERE {is_expected}; \
          SELECT CASE WHEN NOT {is_expected} THEN 'elsewhere' WHEN {IS_STANDBY} THEN 'standby' \
              WHEN NOT {is_genuine} THEN 'foreign' \
-             WHEN NOT {try_lock} THEN {busy} \
+             {is_passed_by}WHEN NOT {try_lock} THEN {busy} \
              WHEN NOT {try_lock} THEN 'unproven' \
              WHEN NOT {unlock} THEN 'unproven' \
              WHEN {try_lock} THEN {granted} \
@@ -158,6 +173,8 @@ fn try_in_transaction(request: &Request, server: &Server) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     Held,
+    /// The same, of a lock that is free now and that others wait for.
+    Awaited,
     /// Another backend answers than the one that holds the lock.
     Elsewhere,
     /// The session or transaction no longer owns it.
@@ -168,6 +185,7 @@ impl Proof {
     pub fn read(messages: Vec<SimpleQueryMessage>) -> Self {
         match column(&rows(messages), "answer") {
             Some("held") => Self::Held,
+            Some("awaited") => Self::Awaited,
             Some("elsewhere") => Self::Elsewhere,
             _ => Self::Gone,
         }
@@ -194,20 +212,24 @@ pub fn heartbeat(request: &Request, grant: &Grant, server: &Server) -> String {
     format!("{comment}{proof}")
 }
 
-/// Frees the lock, in that backend only; answers as a heartbeat does whether it was held until now.
+/// Frees the lock, in that backend only; answers as a heartbeat does whether it was held until now, and whether
+/// others wait for it.
 pub fn release(request: &Request, grant: &Grant) -> String {
-    match request.scope {
+    let (was_held, end) = match request.scope {
         Scope::Session => {
-            // All of its locks: a try that was cancelled may have left one more.
             let unlock = LockCalls::of(request).unlock;
+            // All of its locks: a try that was cancelled may have left one more.
             let unlock_all = "pg_catalog.pg_advisory_unlock_all() IS NOT NULL";
-            proof(grant, &format!("CASE WHEN {unlock} THEN {unlock_all} END"))
+            (format!("({unlock} AND {unlock_all})"), "")
         }
-        Scope::Transaction => {
-            let proof = proof(grant, &is_same_transaction(grant));
-            format!("{proof}; COMMIT")
-        }
-    }
+        Scope::Transaction => (is_same_transaction(grant), "; COMMIT"),
+    };
+    let is_expected = is_backend(grant.backend_pid);
+    let is_awaited = queue::is_awaited(request);
+    format!(
+        "SELECT CASE WHEN NOT {is_expected} THEN 'elsewhere' WHEN NOT {was_held} THEN 'gone' \
+             WHEN {is_awaited} THEN 'awaited' ELSE 'held' END AS answer{end}"
+    )
 }
 
 /// Ends the transaction in which the lock was not obtained.
