@@ -92,13 +92,14 @@ impl Guardian {
         poll(&mut polled, PollTimeout::ZERO).is_ok_and(|ended| ended > 0)
     }
 
-    /// Ends the guardian, which is no longer needed once the command has ended, and does not wait for that.
-    pub fn dismiss(&self) {
+    /// Ends the guardian, which is no longer needed once the command has ended, and does not wait for that; whether
+    /// that could be done.
+    pub fn dismiss(&self) -> nix::Result<()> {
         let handle = self.handle.as_raw_fd();
         let no_info = std::ptr::null::<libc::siginfo_t>();
         // SAFETY: the descriptor is open as long as `self`, and a null pointer asks for no details.
         #[expect(unsafe_code, reason = "pidfd_send_signal(2) has no wrapper")]
-        unsafe {
+        let sent = unsafe {
             libc::syscall(
                 libc::SYS_pidfd_send_signal,
                 handle,
@@ -107,13 +108,17 @@ impl Guardian {
                 0,
             )
         };
+        Errno::result(sent).map(drop)
     }
 }
 
 /// Whoever runs pglock may not reap what it leaves behind.
 impl Drop for Guardian {
     fn drop(&mut self) {
-        self.dismiss();
+        // Without that it ends when the descriptors are closed, which is after this.
+        if self.dismiss().is_err() && !self.has_ended() {
+            return;
+        }
         let _ = waitid(Id::PIDFd(self.handle.as_fd()), WaitPidFlag::WEXITED);
     }
 }

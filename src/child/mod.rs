@@ -87,7 +87,7 @@ impl Child {
             None => Ok(Self {
                 pid,
                 group,
-                family: Family::of_children_but(older, (group == Group::Own).then_some(pid)),
+                family: Family::of_children_but(older, pid, group == Group::Own),
                 is_reaped: false,
             }),
             Some(errno) => {
@@ -125,13 +125,13 @@ impl Child {
     /// Sends `signal` once to the command, its group and all its descendants, and wakes who is stopped.
     ///
     /// The error is why somebody could not be signalled; the others were.
-    pub fn signal_all(&self, signal: Signal) -> nix::Result<()> {
+    pub fn signal_all(&mut self, signal: Signal) -> nix::Result<()> {
         self.family.signal(signal)
     }
 
     /// Whether anything that belongs to the command is still there; a child of pglock's counts until it is
     /// reaped.
-    pub fn has_family(&self) -> bool {
+    pub fn has_family(&mut self) -> bool {
         !self.is_reaped || !self.family.is_gone()
     }
 

@@ -1,5 +1,6 @@
 //! The guardian's own process, from fork(2) to its end.
 
+use std::ffi::CStr;
 use std::fs;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -20,8 +21,14 @@ use super::state::{Action, Event, State};
 use crate::family::{self, Family};
 use crate::lease::Terms;
 
+/// What ps(1) calls it: not pglock, since whoever kills that by its name must not kill both.
+const GUARDIAN: &CStr = c"lock-guardian";
+
 /// How often to look at the processes once the session is lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// What pglock may take, besides the grace, to stop the command itself.
+const MARGIN: Duration = Duration::from_secs(2);
 
 /// What is guarded.
 struct Ward {
@@ -33,9 +40,9 @@ struct Ward {
 /// Becomes the guardian; `wrapper` is the pglock process.
 pub fn guard(control: OwnedFd, wrapper: Pid, terms: Terms) -> ! {
     if let Ok(control) = detach(control)
-        && let Some(ward) = receive(&control)
+        && let Some(mut ward) = receive(&control)
     {
-        watch(&control, &ward, wrapper, terms);
+        watch(&control, &mut ward, wrapper, terms);
     }
     // SAFETY: _exit(2) ends the process at once, runs none of pglock's handlers, and closes the socket.
     #[expect(unsafe_code, reason = "_exit(2) has no safe form")]
@@ -48,7 +55,7 @@ pub fn guard(control: OwnedFd, wrapper: Pid, terms: Terms) -> ! {
 fn detach(control: OwnedFd) -> nix::Result<OwnedFd> {
     sigprocmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), None)?;
     setsid()?;
-    let _ = nix::sys::prctl::set_name(c"pglock-guardian");
+    let _ = nix::sys::prctl::set_name(GUARDIAN);
     let _ = chdir("/");
     if let Ok(null) = open("/dev/null", OFlag::O_RDWR, Mode::empty()) {
         dup2_stdin(&null)?;
@@ -118,39 +125,51 @@ fn receive(control: &OwnedFd) -> Option<Ward> {
 }
 
 /// Returns when the lock is no longer needed.
-fn watch(control: &OwnedFd, ward: &Ward, wrapper: Pid, terms: Terms) {
+fn watch(control: &OwnedFd, ward: &mut Ward, wrapper: Pid, terms: Terms) {
+    let Ward {
+        session,
+        command,
+        family,
+    } = ward;
     let mut state = State::new(terms.on_lost);
     // Each tells of one event, once.
     let mut awaited = vec![
         (control.as_fd(), PollFlags::POLLIN, Event::WrapperGone),
-        (ward.command.as_fd(), PollFlags::POLLIN, Event::CommandEnded),
+        (command.as_fd(), PollFlags::POLLIN, Event::CommandEnded),
         // Not whether there is data, which is pglock's.
         (
-            ward.session.as_fd(),
+            session.as_fd(),
             PollFlags::from_bits_retain(libc::POLLRDHUP),
             Event::SessionLost,
         ),
     ];
     let mut grace_ends: Option<Instant> = None;
+    // By then pglock itself has stopped the command, if it can.
+    let mut pglock_ends: Option<Instant> = None;
     loop {
         let event = if grace_ends.is_some_and(|end| end <= Instant::now()) {
             grace_ends = None;
             Some(Event::GraceOver)
         } else if let Some(at) = wait(&awaited, state.looks()) {
-            Some(awaited.swap_remove(at).2)
+            let event = awaited.swap_remove(at).2;
+            if event == Event::SessionLost {
+                pglock_ends = Some(Instant::now() + terms.grace + MARGIN);
+            }
+            Some(event)
         } else {
             state.looks().then(|| Event::Look {
-                wrapper_stopped: family::is_stopped(wrapper),
-                family_left: !ward.family.is_gone(),
+                wrapper_helpless: family::is_stopped(wrapper)
+                    || pglock_ends.is_some_and(|end| end <= Instant::now()),
+                family_left: !family.is_gone(),
             })
         };
         match event.map_or(Action::Nothing, |event| state.on_event(event)) {
             Action::Nothing => {}
             Action::Terminate => {
-                let _ = ward.family.signal(Signal::SIGTERM);
+                let _ = family.signal(Signal::SIGTERM);
                 grace_ends = Some(Instant::now() + terms.grace);
             }
-            Action::Kill => drop(ward.family.signal(Signal::SIGKILL)),
+            Action::Kill => drop(family.signal(Signal::SIGKILL)),
             Action::Leave => return,
         }
     }

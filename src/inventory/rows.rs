@@ -3,7 +3,9 @@
 use tokio_postgres::SimpleQueryRow;
 
 use crate::key::LockKey;
-use crate::session::Session;
+#[cfg(test)]
+use crate::session::halves;
+use crate::session::{Session, is_key};
 
 /// Which locks to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,23 +129,6 @@ fn sql(scope: Scope) -> String {
 /// `pg_locks.waitstart` came with PostgreSQL 14; asked for by name it would fail before.
 const WAIT_START: &str =
     "CASE WHEN NOT l.granted THEN (to_jsonb(l) ->> 'waitstart')::timestamptz END";
-
-/// The condition that a row `l` of `pg_locks` is of this key.
-pub fn is_key(key: LockKey) -> String {
-    let (classid, objid, objsubid) = match key {
-        LockKey::Bigint(key) => {
-            let [high, low] = halves(key);
-            (high, low, 1)
-        }
-        LockKey::Pair(first, second) => (first.cast_unsigned(), second.cast_unsigned(), 2),
-    };
-    format!("l.classid = {classid}::oid AND l.objid = {objid}::oid AND l.objsubid = {objsubid}")
-}
-
-fn halves(key: i64) -> [u32; 2] {
-    let bytes = key.to_be_bytes();
-    [0, 4].map(|at| u32::from_be_bytes(std::array::from_fn(|byte| bytes[at + byte])))
-}
 
 fn key(classid: u32, objid: u32, objsubid: u8) -> LockKey {
     match objsubid {

@@ -1,9 +1,8 @@
 //! Ending the session of one holder, and only that one.
 
-use super::rows::is_key;
 use super::view::LockView;
 use crate::exit::Fault;
-use crate::session::Session;
+use crate::session::{Session, is_key};
 
 /// What the attempt to end a session came to.
 #[derive(Debug, PartialEq, Eq)]

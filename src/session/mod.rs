@@ -18,7 +18,9 @@ pub use self::held::HeldLock;
 use self::pooler::Backends;
 pub use self::pooler::{Pooling, explain_refusal};
 use self::statements::Answer;
-pub use self::statements::{Keepalive, shielded_settings};
+#[cfg(test)]
+pub use self::statements::halves;
+pub use self::statements::{Keepalive, is_key, shielded_settings};
 use crate::connection::{self, Connected, LinkView, Opened, Settings, TcpSettings};
 use crate::exit::Fault;
 use crate::identity::Identity;
@@ -36,6 +38,8 @@ const GOODBYE_DEADLINE: Duration = Duration::from_secs(1);
 pub struct Session {
     client: Client,
     link: JoinHandle<Result<(), tokio_postgres::Error>>,
+    /// What ended it, once that was seen.
+    end: Option<String>,
     socket: OwnedFd,
     /// What the connection parameters say about that.
     tcp: TcpSettings,
@@ -138,6 +142,7 @@ impl Session {
         Ok(Self {
             client,
             link,
+            end: None,
             socket,
             tcp: settings.tcp,
             server,
@@ -284,20 +289,24 @@ impl Session {
         }
     }
 
-    /// Waits for the end of the connection; what ended it. Cancel-safe.
+    /// Waits for the end of the connection; what ended it, however often that is asked. Cancel-safe.
     async fn ended(&mut self) -> String {
-        match (&mut self.link).await {
+        if let Some(end) = &self.end {
+            return end.clone();
+        }
+        let end = match (&mut self.link).await {
             Ok(Ok(())) => "the connection was closed".to_owned(),
             Ok(Err(error)) => connection::describe(&error),
             Err(panicked) => panicked.to_string(),
-        }
+        };
+        self.end.insert(end).clone()
     }
 
     /// Says goodbye, so that the server need not guess why the connection ended.
     pub async fn close(self) {
         drop(self.client);
-        // One that has ended may have been awaited already.
-        if !self.link.is_finished() {
+        // One that has ended was awaited already.
+        if self.end.is_none() {
             let _ = timeout(GOODBYE_DEADLINE, self.link).await;
         }
     }

@@ -92,26 +92,33 @@ pub async fn examine(
     }
 }
 
-/// Why a statement that opens a transaction was refused with `said`: a pooler of single statements still lets
-/// others through.
+/// Why a statement that opens a transaction was refused with `said`: a pooler of single statements refuses another
+/// too, and lets others through. One that had no backend in time says the same (SQLSTATE 08P01).
 pub async fn explain_refusal(
     settings: &Settings,
     application_name: &str,
     said: &str,
 ) -> anyhow::Error {
-    let lets_others_through = async {
+    let refuses_transactions = async {
         let session = Session::open(settings, application_name).await?;
-        let answer = backend_pid(&session.client, "").await;
+        let alone = backend_pid(&session.client, "").await?;
+        let in_transaction = backend_pid(&session.client, "BEGIN; ").await;
         session.close().await;
-        anyhow::Ok(answer?.is_some())
+        let is_refused = in_transaction.is_err_and(|error| is_refusal(&error));
+        anyhow::Ok(alone.is_some() && is_refused)
     };
-    match lets_others_through.await {
+    match refuses_transactions.await {
         Ok(true) => Fault::Unfit.error(format!(
             "a pooler keeps a backend for one statement only, so that it cannot hold a lock ({said}): {}",
             connection::way_around_pooler(settings)
         )),
         Ok(false) | Err(_) => Fault::CannotConnect.error(said),
     }
+}
+
+/// `protocol_violation`, the only SQLSTATE that `PgBouncer` knows.
+fn is_refusal(error: &Error) -> bool {
+    error.code() == Some(&SqlState::PROTOCOL_VIOLATION)
 }
 
 async fn compare(first: &Client, second: &Client) -> Result<Backends, Error> {
@@ -121,7 +128,7 @@ async fn compare(first: &Client, second: &Client) -> Result<Backends, Error> {
             return Ok(Backends::Shared);
         };
         let other = match backend_pid(second, "BEGIN; ").await {
-            Err(error) if error.code() == Some(&SqlState::PROTOCOL_VIOLATION) => {
+            Err(error) if is_refusal(&error) => {
                 return Ok(Backends::SharedByStatement);
             }
             other => other?,
