@@ -116,6 +116,22 @@ fn a_session_lost_after_the_kill_stops_the_whole_group() {
 }
 
 #[test]
+fn an_orphan_in_a_group_of_its_own_is_stopped_after_the_kill() {
+    let server = Server::start();
+    // The shell ends at TERM; its child is in a session of its own, ignores TERM, and loses its parent.
+    let script = r#"exec 3<&0; setsid sh -c 'trap "" TERM; echo $$; exec cat <&3 >/dev/null' & echo $$; wait"#;
+    let words = ["--grace", "300ms", "orphan", "sh", "-c", script];
+    let mut running = without_terminal(&server).arg("run").args(words).spawn();
+    let pids = lines(&mut running, 2);
+    running.signal(Signal::SIGKILL);
+    until("the end of pglock", || !running.is_running());
+    terminate_holder(&server, "orphan");
+    within(GRACE + MARGIN, "the end of all", || {
+        pids.iter().all(|pid| is_gone(*pid))
+    });
+}
+
+#[test]
 fn a_server_that_stops_after_the_kill_stops_the_command() {
     let server = Server::start();
     let mut job = Job::start(without_terminal(&server), "server-gone");

@@ -96,6 +96,43 @@ fn both_scopes_exclude_each_other() {
 }
 
 #[test]
+fn a_lock_that_another_client_left_on_the_poolers_backend_excludes_too() {
+    let site = Site::new(PoolMode::Transaction, 1, &[]);
+    let mut other = site.pooler.client(&site.database);
+    for (lock, mode) in [
+        ("pg_advisory_lock(77)", &[][..]),
+        ("pg_advisory_lock(77)", &["-s"]),
+        ("pg_advisory_lock_shared(77)", &[]),
+    ] {
+        other.simple_query(&format!("SELECT {lock}")).unwrap();
+        let contender = site.pooled().arg("try").args(SCOPE).args(mode);
+        let finished = contender.args(["--raw", "77", "echo", "ran"]).run();
+        finished.assert_code(75).assert_stdout("");
+        other
+            .simple_query("SELECT pg_advisory_unlock_all()")
+            .unwrap();
+    }
+    let contender = site.pooled().arg("try").args(SCOPE);
+    assert_ran(&contender.args(["--raw", "77", "echo", "ran"]).run());
+}
+
+#[test]
+fn a_pooler_without_a_backend_in_time_is_no_statement_pooling() {
+    let site = Site::new(PoolMode::Transaction, 1, &["query_wait_timeout = 1"]);
+    let mut other = site.pooler.client(&site.database);
+    other.batch_execute("BEGIN; SELECT 1").unwrap();
+    let words = ["--scope", "transaction", "full", "echo", "ran"];
+    let contender = site.pooled().arg("try").args(words).spawn();
+    let refused = contender.wait();
+    other.batch_execute("COMMIT").unwrap();
+    refused
+        .assert_code(121)
+        .assert_stdout("")
+        .assert_one_message()
+        .assert_stderr_has("query_wait_timeout");
+}
+
+#[test]
 fn shared_locks_in_transactions_are_held_together() {
     let site = Site::new(PoolMode::Transaction, 5, &[]);
     let hold = || site.pooled().args(SCOPE).arg("-s").hold("shared");

@@ -21,6 +21,8 @@ pub struct Proxy {
 struct Shared {
     target: SockAddr,
     delay: Duration,
+    /// How many flights of a connection are let through.
+    most_flights: usize,
     closed: AtomicBool,
     frozen: Mutex<bool>,
     thawed: Condvar,
@@ -55,16 +57,27 @@ impl Proxy {
     /// The same in front of a pooler, which itself has a Unix socket only.
     pub fn to_pooler(pooler: &Pooler) -> Self {
         let target = SockAddr::unix(pooler.socket()).expect("a short path");
-        Self::toward(target, Duration::ZERO)
+        Self::toward(target, Duration::ZERO, usize::MAX)
     }
 
     /// The same, and each piece of data arrives this much later: a round trip takes twice the delay.
     pub fn with_delay(server: &Server, delay: Duration) -> Self {
         let host: IpAddr = server.host().parse().expect("a numeric address");
-        Self::toward(SocketAddr::new(host, server.port()).into(), delay)
+        Self::toward(
+            SocketAddr::new(host, server.port()).into(),
+            delay,
+            usize::MAX,
+        )
     }
 
-    fn toward(target: SockAddr, delay: Duration) -> Self {
+    /// Cuts each connection when the client has sent so often, before that arrives.
+    pub fn cutting_after(server: &Server, flights: usize) -> Self {
+        let host: IpAddr = server.host().parse().expect("a numeric address");
+        let target = SocketAddr::new(host, server.port()).into();
+        Self::toward(target, Duration::ZERO, flights)
+    }
+
+    fn toward(target: SockAddr, delay: Duration, most_flights: usize) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
         let port = listener
             .local_addr()
@@ -73,6 +86,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             target,
             delay,
+            most_flights,
             closed: AtomicBool::new(false),
             frozen: Mutex::new(false),
             thawed: Condvar::new(),
@@ -157,11 +171,13 @@ impl Connection {
         drop(self.server.shutdown(Shutdown::Both));
     }
 
-    fn note(&self, direction: Direction) {
+    /// How often the client has begun to speak, with this.
+    fn note(&self, direction: Direction) -> usize {
         let mut turns = self.turns.lock().unwrap();
         let from_client = matches!(direction, Direction::ToServer);
         turns.flights += usize::from(from_client && !turns.client_spoke_last);
         turns.client_spoke_last = from_client;
+        turns.flights
     }
 }
 
@@ -209,7 +225,9 @@ fn relay(direction: Direction, connection: &Connection, shared: &Shared) {
     let mut buffer = [0; 16 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         // Before it is passed on, or the answer could be noted first.
-        connection.note(direction);
+        if connection.note(direction) > shared.most_flights {
+            connection.close();
+        }
         shared.let_pass();
         if to.write_all(&buffer[..count]).is_err() {
             connection.close();
