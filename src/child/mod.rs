@@ -15,10 +15,12 @@ use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork, getpgid, getpgrp, getpid, getsid, pipe2};
 
 use self::image::Image;
+use crate::canary::Canary;
 use crate::exit::{CommandEnd, Fault};
 use crate::family::{self, Family, as_group, send};
 use crate::guardian::HandOver;
 use crate::signals::{Caught, Inherited};
+use crate::terminal;
 
 /// What to run: the words of the command, and how its environment differs from pglock's.
 #[derive(Debug)]
@@ -42,10 +44,13 @@ pub struct Child {
 /// With a controlling terminal the command stays in pglock's process group: in a group of its own it could
 /// not read the terminal, and job control would reach only half. Without one it leads a group of its own,
 /// which can be signalled as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Group {
     Own,
-    Shared,
+    /// Without a canary where the kernel offers none.
+    Shared {
+        canary: Option<Canary>,
+    },
 }
 
 impl Child {
@@ -58,11 +63,7 @@ impl Child {
         inherited: &Inherited,
         hand_over: Option<HandOver<'_>>,
     ) -> anyhow::Result<Self> {
-        let group = if has_controlling_terminal() {
-            Group::Shared
-        } else {
-            Group::Own
-        };
+        let own_group = !terminal::is_controlling();
         // Children that this process had before, as a shell leaves them that became pglock by exec(2).
         let guardian = hand_over.map(|hand_over| hand_over.guardian);
         let mut older = family::children_of_this_process();
@@ -77,19 +78,27 @@ impl Child {
         #[expect(unsafe_code, reason = "fork(2) has no safe form")]
         let forked = unsafe { fork() }?;
         let pid = match forked {
-            ForkResult::Child => {
-                image.turn_into(group == Group::Own, inherited, hand_over, &report)
-            }
+            ForkResult::Child => image.turn_into(own_group, inherited, hand_over, &report),
             ForkResult::Parent { child } => child,
         };
         drop(report);
         match read_errno(failure_of_exec)? {
-            None => Ok(Self {
-                pid,
-                group,
-                family: Family::of_children_but(older, (group == Group::Own).then_some(pid)),
-                is_reaped: false,
-            }),
+            None => {
+                let group = if own_group {
+                    Group::Own
+                } else {
+                    // Not earlier: a signal that came before the command is passed on to it.
+                    let canary = Canary::start().unwrap_or_default();
+                    older.extend(canary.as_ref().map(Canary::pid));
+                    Group::Shared { canary }
+                };
+                Ok(Self {
+                    pid,
+                    group,
+                    family: Family::of_children_but(older, own_group.then_some(pid)),
+                    is_reaped: false,
+                })
+            }
             Some(errno) => {
                 waitpid(pid, None)?;
                 Err(cannot_execute(&command.words[0], errno))
@@ -101,25 +110,18 @@ impl Child {
         self.pid.as_raw()
     }
 
-    /// Passes a signal on, unless the command has it from the kernel already.
+    /// Passes a signal on, unless the command got it together with pglock.
     pub fn forward(&self, caught: Caught) {
-        match self.group {
+        match &self.group {
             Group::Own => drop(send(self.leaders(), caught.signal)),
-            Group::Shared if self.is_reaped || self.was_told(caught) => {}
-            Group::Shared => drop(send([self.pid], caught.signal)),
+            Group::Shared { .. } if self.is_reaped => {}
+            Group::Shared { canary } => {
+                let is_in_group = getpgid(Some(self.pid)) == Ok(getpgrp());
+                if !(was_group_hit(canary.as_ref(), caught) && is_in_group) {
+                    let _ = send([self.pid], caught.signal);
+                }
+            }
         }
-    }
-
-    /// Whether the terminal sent the signal to the command too: it signals its whole foreground group, but the
-    /// session leader alone when it hangs up (setsid(2)).
-    fn was_told(&self, caught: Caught) -> bool {
-        let by_terminal = matches!(
-            caught.signal,
-            Signal::SIGINT | Signal::SIGQUIT | Signal::SIGHUP | Signal::SIGCONT | Signal::SIGWINCH
-        );
-        let hung_up = caught.signal == Signal::SIGHUP && getsid(None) == Ok(getpid());
-        let same_group = getpgid(Some(self.pid)) == Ok(getpgrp());
-        caught.from_kernel && by_terminal && !hung_up && same_group
     }
 
     /// Sends `signal` once to the command, its group and all its descendants, and wakes who is stopped.
@@ -152,7 +154,12 @@ impl Child {
                 end = Some(end_of(status));
             }
         }
-        self.is_reaped |= end.is_some();
+        if end.is_some() {
+            self.is_reaped = true;
+            if let Group::Shared { canary } = &self.group {
+                canary.iter().for_each(Canary::dismiss);
+            }
+        }
         Ok(end)
     }
 }
@@ -190,8 +197,22 @@ fn end_of(status: i32) -> CommandEnd {
     CommandEnd::Exited(libc::WEXITSTATUS(status).to_le_bytes()[0])
 }
 
-fn has_controlling_terminal() -> bool {
-    File::open("/dev/tty").is_ok()
+/// Whether everybody in pglock's group got the signal that it caught.
+fn was_group_hit(canary: Option<&Canary>, caught: Caught) -> bool {
+    canary
+        .and_then(|canary| canary.was_hit(caught.signal))
+        .unwrap_or_else(|| is_from_terminal(caught))
+}
+
+/// Whether the terminal sent the signal, as far as the signal tells: to its whole foreground group, but to the session
+/// leader alone when it hangs up (setsid(2)).
+fn is_from_terminal(caught: Caught) -> bool {
+    let by_terminal = matches!(
+        caught.signal,
+        Signal::SIGINT | Signal::SIGQUIT | Signal::SIGHUP | Signal::SIGCONT | Signal::SIGWINCH
+    );
+    let hung_up = caught.signal == Signal::SIGHUP && getsid(None) == Ok(getpid());
+    caught.from_kernel && by_terminal && !hung_up
 }
 
 fn cannot_execute(program: &OsStr, errno: Errno) -> anyhow::Error {

@@ -1,17 +1,15 @@
-//! The guardian's own process, from fork(2) to its end.
+//! The guardian's own process.
 
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use nix::cmsg_space;
-use nix::fcntl::{OFlag, open};
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
+use nix::sys::signal::Signal;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
-use nix::sys::stat::Mode;
-use nix::unistd::{Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout, setsid};
+use nix::unistd::{Pid, setsid};
 
 use super::OWN_GROUP;
 use super::state::{Action, Event, State};
@@ -28,46 +26,13 @@ struct Ward {
     family: Family,
 }
 
-/// Becomes the guardian; `wrapper` is the pglock process.
-pub fn guard(control: OwnedFd, wrapper: Pid, terms: Terms) -> ! {
-    if let Ok(control) = detach(control)
-        && let Some(ward) = receive(&control)
+/// The guardian's life; `wrapper` is the pglock process.
+pub fn guard(control: &OwnedFd, wrapper: Pid, terms: Terms) {
+    // What is sent to pglock's process group, or by its terminal, is not meant for the guardian.
+    if setsid().is_ok()
+        && let Some(ward) = receive(control)
     {
-        watch(&control, &ward, wrapper, terms);
-    }
-    // SAFETY: _exit(2) ends the process at once, runs none of pglock's handlers, and closes the socket.
-    #[expect(unsafe_code, reason = "_exit(2) has no safe form")]
-    unsafe {
-        libc::_exit(0)
-    }
-}
-
-/// Leaves everything that is pglock's: its session and terminal, streams, descriptors, directory and signals.
-fn detach(control: OwnedFd) -> nix::Result<OwnedFd> {
-    sigprocmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), None)?;
-    setsid()?;
-    let _ = nix::sys::prctl::set_name(c"pglock-guardian");
-    let _ = chdir("/");
-    if let Ok(null) = open("/dev/null", OFlag::O_RDWR, Mode::empty()) {
-        dup2_stdin(&null)?;
-        dup2_stdout(&null)?;
-        dup2_stderr(&null)?;
-    }
-    close_others(control.as_raw_fd());
-    Ok(control)
-}
-
-/// Closes every descriptor from 3 on but this one.
-fn close_others(kept: RawFd) {
-    let kept = kept.cast_unsigned();
-    for (first, last) in [(3, kept.saturating_sub(1)), (kept + 1, u32::MAX)] {
-        if first <= last {
-            // SAFETY: whatever owned them is not run any more in this process: it ends in `guard`.
-            #[expect(unsafe_code, reason = "close_range(2) has no wrapper")]
-            unsafe {
-                libc::syscall(libc::SYS_close_range, first, last, 0)
-            };
-        }
+        watch(control, &ward, wrapper, terms);
     }
 }
 
