@@ -110,18 +110,20 @@ impl Child {
         self.pid.as_raw()
     }
 
-    /// Passes a signal on, unless the command got it together with pglock.
-    pub fn forward(&self, caught: Caught) {
-        match &self.group {
-            Group::Own => drop(send(self.leaders(), caught.signal)),
-            Group::Shared { .. } if self.is_reaped => {}
+    /// Passes a signal on, unless the command got it together with pglock; whether it was passed on.
+    pub fn forward(&self, caught: Caught) -> bool {
+        let sent = match &self.group {
+            Group::Own => send(self.leaders(), caught.signal),
+            Group::Shared { .. } if self.is_reaped => return false,
             Group::Shared { canary } => {
                 let is_in_group = getpgid(Some(self.pid)) == Ok(getpgrp());
-                if !(was_group_hit(canary.as_ref(), caught) && is_in_group) {
-                    let _ = send([self.pid], caught.signal);
+                if was_group_hit(canary.as_ref(), caught) && is_in_group {
+                    return false;
                 }
+                send([self.pid], caught.signal)
             }
-        }
+        };
+        sent.is_ok()
     }
 
     /// Sends `signal` once to the command, its group and all its descendants, and wakes who is stopped.
