@@ -16,8 +16,8 @@ use crate::attendant::Attendant;
 /// but promises that nowhere; whoever signals pglock alone waits this long.
 const LATENESS: u8 = 1;
 
-/// How many milliseconds to wait for an answer: a canary that was stopped gives none.
-const PATIENCE: u8 = 100;
+/// How many milliseconds to wait for an answer: one that was stopped gives none, and on a busy machine it takes its time.
+const PATIENCE: u16 = 500;
 
 /// pglock's canary, which ends with this value.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkfifo};
 
 use crate::support::{
-    Interactive, Pglock, Server, Watchdog, assert_free, child_named, counting, holders,
+    Interactive, Pglock, Server, Watchdog, assert_free, await_look, child_named, counting, holders,
     process_state, terminate_holder, until, waiters,
 };
 
@@ -18,7 +18,7 @@ fn ctrl_z_stops_both_and_fg_continues_both_under_the_lock() {
         let mut shell = Interactive::start(words, lock);
         let job = Job::cat(&mut shell, "$UNDER cat");
         shell.stop();
-        assert!(job.is_stopped());
+        until("its stop", || job.is_stopped());
         assert_eq!(holders(&mut Server::shared().client(), lock).len(), 1);
         shell.enter("fg");
         shell.enter("two");
@@ -44,15 +44,20 @@ fn what_the_shell_sends_to_the_job_reaches_the_command_once() {
         shell.enter("$UNDER sh script <input");
         let input = File::options().write(true).open(at("input")).unwrap();
         shell.terminal.wait_for("ready\r\n");
+        let pglock = child_named_soon(shell.terminal.pid(), "pglock");
+        let expect = |shell: &mut Interactive, count| {
+            shell.terminal.wait_for(&format!("got {count}\r\n"));
+            await_look(pglock, &counted);
+        };
         shell.stop();
         shell.enter("fg");
-        shell.terminal.wait_for("got 1\r\n");
+        expect(&mut shell, 1);
         shell.stop();
         shell.enter("bg");
-        shell.terminal.wait_for("got 2\r\n");
+        expect(&mut shell, 2);
         for (line, count) in [("kill %1", 3), ("kill -USR1 %1", 4), ("kill -CONT %1", 5)] {
             shell.enter(line);
-            shell.terminal.wait_for(&format!("got {count}\r\n"));
+            expect(&mut shell, count);
         }
         shell.enter("true");
         shell.expect_status(0);

@@ -6,8 +6,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::support::{
-    Finished, Pglock, Pty, Server, assert_free, child_named, counting, holders, on_terminal,
-    process_state, terminate_holder, until,
+    Finished, Pglock, Pty, Server, assert_free, await_look, child_named, counting, holders,
+    on_terminal, process_state, terminate_holder, until,
 };
 
 /// The signals that end a process which does not care for them, and two that by default do nothing.
@@ -28,7 +28,6 @@ fn a_signal_to_the_group_or_to_pglock_reaches_the_command_once() {
         let mut terminal = start("terminal-once", &counting(&[signal]));
         let pglock = terminal.pid();
         let group = Pid::from_raw(-pglock.as_raw());
-        let canary = until("a canary", || child_named(pglock, "pglock-canary"));
         for (count, addressee) in [group, pglock, pglock, group, group, pglock]
             .iter()
             .enumerate()
@@ -36,9 +35,7 @@ fn a_signal_to_the_group_or_to_pglock_reaches_the_command_once() {
             kill(*addressee, signal).unwrap();
             // One that came twice would be counted before the next, or before the end.
             terminal.wait_for(&format!("got {}\r\n", count + 1));
-            until("pglock's own look at it", || {
-                [pglock, canary].iter().all(|pid| !is_pending(*pid, signal))
-            });
+            await_look(pglock, &[signal]);
         }
         end_input(terminal).assert_code(7).assert_stdout(&told(6));
     }
@@ -46,16 +43,15 @@ fn a_signal_to_the_group_or_to_pglock_reaches_the_command_once() {
 
 #[test]
 fn two_signals_to_the_group_at_once_reach_the_command_once_each() {
-    let mut terminal = start(
-        "terminal-two",
-        &counting(&[Signal::SIGTERM, Signal::SIGCONT]),
-    );
+    let signals = [Signal::SIGTERM, Signal::SIGCONT];
+    let mut terminal = start("terminal-two", &counting(&signals));
     let group = Pid::from_raw(-terminal.pid().as_raw());
     // As a shell's `kill %1` does to a job that is stopped.
     for round in 1..=3 {
         kill(group, Signal::SIGTERM).unwrap();
         kill(group, Signal::SIGCONT).unwrap();
         terminal.wait_for(&format!("got {}\r\n", 2 * round));
+        await_look(terminal.pid(), &signals);
     }
     let finished = end_input(terminal);
     finished
@@ -71,6 +67,7 @@ fn what_is_typed_reaches_the_command_once() {
         for count in [1, 3] {
             terminal.write(typed);
             terminal.wait_for(&format!("got {count}\r\n"));
+            await_look(pglock, &[signal]);
             // The terminal's signal is not taken for this one.
             kill(pglock, signal).unwrap();
             terminal.wait_for(&format!("got {}\r\n", count + 1));
@@ -85,6 +82,7 @@ fn a_new_size_of_the_window_is_told_once() {
     for count in 1..=3 {
         terminal.resize(30 + count, 100);
         terminal.wait_for(&format!("got {count}\r\n"));
+        await_look(terminal.pid(), &[Signal::SIGWINCH]);
     }
     end_input(terminal).assert_code(7).assert_stdout(&told(3));
 }
@@ -188,14 +186,6 @@ fn start(lock: &str, script: &str) -> Pty {
 fn end_input(mut terminal: Pty) -> Finished {
     terminal.write(b"\x04");
     terminal.wait()
-}
-
-/// Whether a signal that the process blocks waits for it: another of its kind would be lost, as for any process.
-fn is_pending(pid: Pid, signal: Signal) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
-    let pending = u64::from_str_radix(pending.unwrap().trim(), 16).unwrap();
-    pending >> (signal as i32 - 1) & 1 == 1
 }
 
 /// What a counting command has shown that got so many signals.

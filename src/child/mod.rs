@@ -4,15 +4,15 @@ mod image;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::os::fd::OwnedFd;
 
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
 use nix::libc;
 use nix::sys::signal::Signal;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::sys::wait::waitpid;
-use nix::unistd::{ForkResult, Pid, fork, getpgid, getpgrp, getpid, getsid, pipe2};
+use nix::unistd::{ForkResult, Pid, fork, getpgid, getpgrp, getpid, getsid};
 
 use self::image::Image;
 use crate::canary::Canary;
@@ -72,33 +72,40 @@ impl Child {
         nix::sys::prctl::set_child_subreaper(older.is_empty())?;
         older.extend(guardian);
         let image = Image::of(command)?;
-        let (failure_of_exec, report) = pipe2(OFlag::O_CLOEXEC)?;
+        let (start, report) = socketpair(
+            AddressFamily::Unix,
+            SockType::Stream,
+            None,
+            SockFlag::SOCK_CLOEXEC,
+        )?;
         // SAFETY: the child runs only `Image::turn_into`, which never returns. It calls the kernel and, for
         // execve(2)'s arrays, malloc(3), which the C library keeps usable in the child of a process with threads.
         #[expect(unsafe_code, reason = "fork(2) has no safe form")]
         let forked = unsafe { fork() }?;
         let pid = match forked {
-            ForkResult::Child => image.turn_into(own_group, inherited, hand_over, &report),
+            ForkResult::Child => {
+                drop(start);
+                image.turn_into(own_group, inherited, hand_over, &report)
+            }
             ForkResult::Parent { child } => child,
         };
         drop(report);
-        match read_errno(failure_of_exec)? {
-            None => {
-                let group = if own_group {
-                    Group::Own
-                } else {
-                    // Not earlier: a signal that came before the command is passed on to it.
-                    let canary = Canary::start().unwrap_or_default();
-                    older.extend(canary.as_ref().map(Canary::pid));
-                    Group::Shared { canary }
-                };
-                Ok(Self {
-                    pid,
-                    group,
-                    family: Family::of_children_but(older, own_group.then_some(pid)),
-                    is_reaped: false,
-                })
-            }
+        let group = if own_group {
+            Group::Own
+        } else {
+            // Not before the fork: a signal that came earlier is to be passed on.
+            let canary = Canary::start().unwrap_or_default();
+            older.extend(canary.as_ref().map(Canary::pid));
+            image::let_go(&start);
+            Group::Shared { canary }
+        };
+        match read_errno(start) {
+            None => Ok(Self {
+                pid,
+                group,
+                family: Family::of_children_but(older, own_group.then_some(pid)),
+                is_reaped: false,
+            }),
             Some(errno) => {
                 waitpid(pid, None)?;
                 Err(cannot_execute(&command.words[0], errno))
@@ -226,12 +233,11 @@ fn cannot_execute(program: &OsStr, errno: Errno) -> anyhow::Error {
     }
 }
 
-/// The errno that the child reported, or `None` when exec closed the pipe.
-fn read_errno(failure_of_exec: OwnedFd) -> io::Result<Option<Errno>> {
+/// The errno that the child reported, or `None` when exec closed the socket; so does the end of a child that was killed.
+fn read_errno(start: OwnedFd) -> Option<Errno> {
     let mut bytes = Vec::new();
-    File::from(failure_of_exec).read_to_end(&mut bytes)?;
-    Ok(bytes
-        .try_into()
-        .ok()
-        .map(|bytes| Errno::from_raw(i32::from_ne_bytes(bytes))))
+    // What was read before an error counts: a socket is reset when its owner dies.
+    let _ = File::from(start).read_to_end(&mut bytes);
+    let errno = i32::from_ne_bytes(bytes.try_into().ok()?);
+    Some(Errno::from_raw(errno))
 }

@@ -219,7 +219,7 @@ impl Plan {
             End::Outlived => Ok(Outcome::Lost(None)),
             End::Ended(end) => {
                 self.report.detail(|| format!("command {end}"));
-                guardian.inspect(Guardian::dismiss);
+                guardian.iter().for_each(Guardian::dismiss);
                 Ok(match held.release().await {
                     Ok(()) => Outcome::Command(end),
                     Err(cause) => {

@@ -47,7 +47,7 @@ pub use shell::{Interactive, on_terminal};
 pub use side_by_side::{Case, Place, compare};
 pub use site::Site;
 pub use standby::Standby;
-pub use traps::{counting, name_of};
+pub use traps::{await_look, counting, name_of};
 pub use wait::{until, within};
 pub use waiter::Waiter;
 pub use watchdog::Watchdog;

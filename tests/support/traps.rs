@@ -1,6 +1,10 @@
 //! Commands that tell which signals reach them.
 
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+use super::process::{child_named, is_pending};
+use super::wait::until;
 
 /// A shell script that says `ready`, then `got 1`, `got 2` … at each of these signals, and exits with 7 at the end of
 /// its input.
@@ -14,6 +18,18 @@ pub fn counting(signals: &[Signal]) -> String {
         (trap '' {names}; echo ready; exec cat <&3 >/dev/null) &
         while wait $!; [ $? -gt 128 ]; do :; done; exit 7"
     )
+}
+
+/// Waits until a pglock on a terminal has dealt with these signals, which may have reached its command before.
+#[track_caller]
+pub fn await_look(pglock: Pid, signals: &[Signal]) {
+    let canary = until("a canary", || child_named(pglock, "pglock-canary"));
+    until("pglock's own look at the signals", || {
+        let mut pending = [pglock, canary]
+            .into_iter()
+            .flat_map(|pid| signals.iter().map(move |signal| is_pending(pid, *signal)));
+        !pending.any(|is_pending| is_pending)
+    });
 }
 
 /// As the shell's `trap` knows it.
