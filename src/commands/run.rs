@@ -204,7 +204,7 @@ impl Plan {
             End::Ended(end) => {
                 self.report.detail(|| format!("command {end}"));
                 if let Some(guardian) = &guardian {
-                    let _ = guardian.dismiss();
+                    guardian.dismiss();
                 }
                 let Err(cause) = held.release().await else {
                     return Ok(Outcome::Command(end));

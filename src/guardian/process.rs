@@ -1,28 +1,20 @@
-//! The guardian's own process, from fork(2) to its end.
+//! The guardian's own process.
 
-use std::ffi::CStr;
-use std::fs;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use nix::cmsg_space;
-use nix::errno::Errno;
-use nix::fcntl::{OFlag, open};
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
+use nix::sys::signal::Signal;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
-use nix::sys::stat::Mode;
-use nix::unistd::{Pid, chdir, close, dup2_stderr, dup2_stdin, dup2_stdout, setsid};
+use nix::unistd::{Pid, setsid};
 
 use super::OWN_GROUP;
 use super::state::{Action, Event, State};
 use crate::family::{self, Family};
 use crate::lease::Terms;
-
-/// What ps(1) calls it: not pglock, since whoever kills that by its name must not kill both.
-const GUARDIAN: &CStr = c"lock-guardian";
 
 /// How often to look at the processes once the session is lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -37,63 +29,14 @@ struct Ward {
     family: Family,
 }
 
-/// Becomes the guardian; `wrapper` is the pglock process.
-pub fn guard(control: OwnedFd, wrapper: Pid, terms: Terms) -> ! {
-    if let Ok(control) = detach(control)
-        && let Some(mut ward) = receive(&control)
+/// The guardian's life; `wrapper` is the pglock process.
+pub fn guard(control: &OwnedFd, wrapper: Pid, terms: Terms) {
+    // What is sent to pglock's process group, or by its terminal, is not meant for the guardian.
+    if setsid().is_ok()
+        && let Some(mut ward) = receive(control)
     {
-        watch(&control, &mut ward, wrapper, terms);
+        watch(control, &mut ward, wrapper, terms);
     }
-    // SAFETY: _exit(2) ends the process at once, runs none of pglock's handlers, and closes the socket.
-    #[expect(unsafe_code, reason = "_exit(2) has no safe form")]
-    unsafe {
-        libc::_exit(0)
-    }
-}
-
-/// Leaves everything that is pglock's: its session and terminal, streams, descriptors, directory and signals.
-fn detach(control: OwnedFd) -> nix::Result<OwnedFd> {
-    sigprocmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), None)?;
-    setsid()?;
-    let _ = nix::sys::prctl::set_name(GUARDIAN);
-    let _ = chdir("/");
-    if let Ok(null) = open("/dev/null", OFlag::O_RDWR, Mode::empty()) {
-        dup2_stdin(&null)?;
-        dup2_stdout(&null)?;
-        dup2_stderr(&null)?;
-    }
-    close_others(control.as_raw_fd())?;
-    Ok(control)
-}
-
-/// Closes every descriptor from 3 on but this one; the error is that some may still be open.
-fn close_others(kept: RawFd) -> nix::Result<()> {
-    close_ranges(kept.cast_unsigned()).or_else(|_| close_one_by_one(kept))
-}
-
-fn close_ranges(kept: u32) -> nix::Result<()> {
-    for (first, last) in [(3, kept.saturating_sub(1)), (kept + 1, u32::MAX)] {
-        if first <= last {
-            // SAFETY: whatever owned them is not run any more in this process: it ends in `guard`.
-            #[expect(unsafe_code, reason = "close_range(2) has no wrapper")]
-            let closed = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
-            Errno::result(closed)?;
-        }
-    }
-    Ok(())
-}
-
-/// For Linux before 5.9, and filters of system calls that do not know of the other way.
-fn close_one_by_one(kept: RawFd) -> nix::Result<()> {
-    let listed = fs::read_dir("/proc/self/fd").map_err(|_| Errno::ENOSYS)?;
-    let open: Vec<RawFd> = listed
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .collect();
-    for descriptor in open.into_iter().filter(|fd| *fd > 2 && *fd != kept) {
-        // The one that the list was read from is closed already.
-        let _ = close(descriptor);
-    }
-    Ok(())
 }
 
 /// Waits for the command; `None` when there will be none.

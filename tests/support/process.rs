@@ -12,6 +12,14 @@ pub fn process_state(pid: Pid) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
+/// Whether a signal that the process blocks waits for it: another of its kind would be lost.
+pub fn is_pending(pid: Pid, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+    let pending = pending.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    pending.is_some_and(|mask| mask >> (signal as i32 - 1) & 1 == 1)
+}
+
 /// Kills a process and all its descendants. For what a failing test leaves behind: a killed pglock stops nobody.
 pub fn kill_tree(root: Pid) {
     let mut found = vec![root.as_raw()];
