@@ -1,0 +1,24 @@
+//! What the server's log may hold: no more than what the faults themselves do.
+
+/// What the campaign does to the server, by SQLSTATE: `admin_shutdown`, `crash_shutdown` and `cannot_connect_now`
+/// (PostgreSQL documentation, appendix A).
+const INFLICTED: [&str; 3] = ["57P01", "57P02", "57P03"];
+
+/// The lines that nothing explains.
+pub fn unexpected(log: &str) -> Vec<String> {
+    log.lines()
+        .filter(|line| is_grave(line) && !INFLICTED.iter().any(|state| has_state(line, state)))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn is_grave(line: &str) -> bool {
+    let grave = ["WARNING", "ERROR", "FATAL", "PANIC"];
+    grave
+        .iter()
+        .any(|level| line.contains(&format!(" {level}:  ")))
+}
+
+fn has_state(line: &str, state: &str) -> bool {
+    line.contains(&format!("] {state} "))
+}
