@@ -47,20 +47,25 @@ pub async fn examine(
     }
 }
 
-/// Why a statement that opens a transaction was refused with `said`: a pooler of single statements still lets
-/// others through.
+/// Why a statement that opens a transaction was refused with `said`: a pooler of single statements lets others
+/// through, and refuses the next transaction as well. One that had no backend for a moment is no such pooler.
 pub async fn explain_refusal(
     settings: &Settings,
     application_name: &str,
     said: &str,
 ) -> anyhow::Error {
-    let lets_others_through = async {
+    let keeps_single_statements = async {
         let session = Session::open(settings, application_name).await?;
-        let answer = backend_pid(&session.client, "").await;
+        let lets_others_through = backend_pid(&session.client, "").await?.is_some();
+        let transaction = backend_pid(&session.client, "BEGIN; ").await;
+        if transaction.is_ok() {
+            session.client.simple_query("ROLLBACK").await?;
+        }
         session.close().await;
-        anyhow::Ok(answer?.is_some())
+        let refuses_again = transaction.is_err_and(|error| is_refusal(&error));
+        anyhow::Ok(lets_others_through && refuses_again)
     };
-    match lets_others_through.await {
+    match keeps_single_statements.await {
         Ok(true) => Fault::Unfit.error(format!(
             "a pooler keeps a backend for one statement only, so that it cannot hold a lock ({said}): {}",
             connection::way_around_pooler(settings)
@@ -76,9 +81,7 @@ async fn compare(first: &Client, second: &Client) -> Result<Pooling, Error> {
             return Ok(Pooling::Shared);
         };
         let other = match backend_pid(second, "BEGIN; ").await {
-            Err(error) if error.code() == Some(&SqlState::PROTOCOL_VIOLATION) => {
-                return Ok(Pooling::Shared);
-            }
+            Err(error) if is_refusal(&error) => return Ok(Pooling::Shared),
             other => other?,
         };
         let Some(other) = other else {
@@ -93,6 +96,11 @@ async fn compare(first: &Client, second: &Client) -> Result<Pooling, Error> {
         fixed = before;
     }
     Ok(Pooling::Fixed(fixed))
+}
+
+/// Whether a pooler refused a transaction; it refuses all sorts of things with this.
+fn is_refusal(error: &Error) -> bool {
+    error.code() == Some(&SqlState::PROTOCOL_VIOLATION)
 }
 
 /// The backend that answers; `None` when none does in time.
