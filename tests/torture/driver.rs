@@ -247,7 +247,10 @@ impl Driver<'_> {
     }
 
     fn terminate(&self, backend: Pid) {
-        let statement = format!("SELECT pg_catalog.pg_terminate_backend({backend})");
+        // It warns of a process that is no backend any more.
+        let statement = format!(
+            "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity WHERE pid = {backend}"
+        );
         self.testbed.server.execute(&statement);
     }
 

@@ -9,7 +9,7 @@ use postgres::{Client, Config, NoTls};
 use crate::clock;
 use crate::testbed::Testbed;
 
-/// How often to look: bounds the error of [`Sighting::last`].
+/// How often to look: what was let go just after one look is seen to be gone by the next.
 const PERIOD: Duration = Duration::from_millis(25);
 
 /// How long a server that starts or is stopped is left alone.
@@ -27,7 +27,8 @@ pub struct Sighting {
     pub backend: i32,
     pub key: i64,
     pub first: Duration,
-    pub last: Duration,
+    /// The first look that did not show it, or the last that did, if the server then gave no more answers.
+    pub gone: Duration,
 }
 
 /// Looks until `is_done`.
@@ -47,12 +48,12 @@ pub fn collect(testbed: &Testbed, is_done: impl Fn() -> bool) -> Vec<Sighting> {
                 backend,
                 key,
                 first: at,
-                last: at,
+                gone: at,
             });
-            seen.last = at;
+            seen.gone = at;
         }
         let gone = current.extract_if(|lock, _| !held.contains(lock));
-        over.extend(gone.map(|(_, seen)| seen));
+        over.extend(gone.map(|(_, seen)| Sighting { gone: at, ..seen }));
         sleep(PERIOD);
     }
     over.extend(current.into_values());

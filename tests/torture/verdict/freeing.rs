@@ -35,7 +35,9 @@ pub fn judge(case: &Case<'_>, verdict: &mut Verdict) {
             verdict.late.push(text);
         }
         let mut kinds: Vec<Option<Kind>> = faults.iter().map(|fault| Some(fault.kind)).collect();
-        if kinds.is_empty() {
+        if is_cut_off {
+            kinds = vec![Some(Kind::LinkDown)];
+        } else if kinds.is_empty() {
             kinds.push(None);
         }
         for kind in kinds {
@@ -51,7 +53,7 @@ fn undone(fault: &Fault) -> Option<Duration> {
     (fault.kind != Kind::LinkDown).then_some(fault.until)
 }
 
-/// When the lock was last seen to be held for this run; `None` if it never was after the job's end.
+/// When the lock was seen to be held for this run no more.
 fn freed(case: &Case<'_>, run: &Run, life: &Life) -> Option<Duration> {
     let dead = life.dead?;
     // A pooler gives the backend, and this key, to another run.
@@ -66,7 +68,7 @@ fn freed(case: &Case<'_>, run: &Run, life: &Life) -> Option<Duration> {
         .sightings
         .iter()
         .filter(|seen| (seen.backend, seen.key) == (life.backend, life.key))
-        .find(|seen| seen.first <= dead && seen.last >= life.started)
-        .map_or(dead, |seen| seen.last.max(dead));
+        .find(|seen| seen.first <= dead && seen.gone >= life.started)
+        .map_or(dead, |seen| seen.gone.max(dead));
     Some(next.map_or(last, |next| last.min(next.max(dead))))
 }

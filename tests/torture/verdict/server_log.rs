@@ -1,8 +1,9 @@
 //! What the server's log may hold: no more than what the faults themselves do.
 
-/// What the campaign does to the server, by SQLSTATE: `admin_shutdown`, `crash_shutdown` and `cannot_connect_now`
-/// (PostgreSQL documentation, appendix A).
-const INFLICTED: [&str; 3] = ["57P01", "57P02", "57P03"];
+/// What the campaign does to the server, by SQLSTATE: `admin_shutdown`, `crash_shutdown`, `cannot_connect_now`, and
+/// `connection_failure` where a client was cut off or killed in the middle of a statement (PostgreSQL documentation,
+/// appendix A).
+const INFLICTED: [&str; 4] = ["57P01", "57P02", "57P03", "08006"];
 
 /// The lines that nothing explains.
 pub fn unexpected(log: &str) -> Vec<String> {
