@@ -71,6 +71,7 @@ pub fn run(testbed: &Testbed, options: &Options) -> Result<Record, Box<dyn Error
         }
         let start = clock::now();
         while clock::since(start) < options.length
+            && !testbed.is_over()
             && !parts.iter().any(ScopedJoinHandle::is_finished)
         {
             sleep(Duration::from_millis(50));

@@ -7,6 +7,7 @@ mod clock;
 mod driver;
 mod failover;
 mod fault;
+mod interrupt;
 mod job;
 mod journal;
 mod link;
@@ -28,6 +29,7 @@ use std::env;
 use std::error::Error;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use crate::fault::Kind;
 use crate::options::Options;
@@ -50,7 +52,9 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 fn torture(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let mut out = io::stdout();
     writeln!(out, "torture: seed {}", options.seed)?;
-    let testbed = Testbed::build()?;
+    let endings = interrupt::block()?;
+    let testbed = Arc::new(Testbed::build()?);
+    interrupt::heed(endings, Arc::clone(&testbed));
     if testbed.link.is_none() {
         writeln!(
             out,

@@ -48,6 +48,16 @@ pub enum Style {
     Family,
 }
 
+impl Style {
+    /// Whether nothing of it dies of TERM.
+    pub fn is_deaf(self) -> bool {
+        match self {
+            Self::Deaf | Self::DeafShell => true,
+            Self::Plain | Self::Shell | Self::Family => false,
+        }
+    }
+}
+
 /// One fault to come.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {

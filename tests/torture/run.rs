@@ -44,7 +44,9 @@ pub struct Life {
     pub alone: Option<Duration>,
     /// That it came to its end, and with which code.
     pub code: Option<u8>,
-    /// When its process was seen to be dead.
+    /// When it was surely alive for the last time.
+    pub alive: Duration,
+    /// When its process was seen to be dead: a moment after it died.
     pub dead: Option<Duration>,
 }
 
@@ -89,11 +91,15 @@ impl Run {
                     started: line.at,
                     alone: alone.then_some(line.at),
                     code: None,
+                    alive: line.at,
                     dead: None,
                 });
             }
             (Event::Alone, Some(known)) => known.alone = Some(line.at),
-            (Event::Ended { code }, Some(known)) => known.code = Some(code),
+            (Event::Ended { code }, Some(known)) => {
+                known.code = Some(code);
+                known.alive = known.alive.max(line.at);
+            }
             (Event::Alone | Event::Ended { .. }, None) => {}
         }
     }

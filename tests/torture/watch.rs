@@ -50,9 +50,15 @@ pub fn watch(testbed: &Testbed, runs: &Runs, is_done: impl Fn() -> bool) -> io::
         }
         rest.drain(..complete);
         living.retain(|run, identity| {
+            let Some(life) = &mut known[*run].life else {
+                return false;
+            };
+            let before = clock::now();
             let is_dead = identity.is_none_or(Identity::is_dead);
-            if is_dead && let Some(life) = &mut known[*run].life {
+            if is_dead {
                 life.dead = Some(clock::now());
+            } else {
+                life.alive = before;
             }
             !is_dead
         });

@@ -65,6 +65,12 @@ impl<'a> Case<'a> {
         runs.filter_map(|run| Some((run, run.life.as_ref()?)))
     }
 
+    /// The server's number for one of the keys.
+    fn key(&self, key: usize) -> Option<i64> {
+        let mut lives = self.lives();
+        lives.find_map(|(run, life)| (run.plan.key == key).then_some(life.key))
+    }
+
     /// The faults that can have met the run.
     fn faults(&self, run: &'a Run) -> impl Iterator<Item = &'a Fault> {
         self.record.faults.iter().filter(|fault| fault.meets(run))

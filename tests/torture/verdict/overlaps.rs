@@ -15,50 +15,63 @@ enum Excuse {
 
 pub fn judge(case: &Case<'_>, verdict: &mut Verdict) {
     for (younger, life) in case.lives() {
-        if life.alone == Some(life.started) {
+        let was_alone = life.alone == Some(life.started);
+        let elders = elders(case, younger, life, was_alone);
+        if was_alone && elders.is_empty() {
             continue;
         }
-        let elders: Vec<_> = case
-            .lives()
-            .filter(|(elder, theirs)| are_rivals((elder, theirs), (younger, life)))
-            .collect();
         let excuses: Option<Vec<Excuse>> = elders
             .iter()
             .map(|(elder, theirs)| excuse(case, elder, theirs, life.started))
             .collect();
-        match excuses {
-            Some(excuses) if !excuses.is_empty() => {
-                for excuse in excuses {
-                    match excuse {
-                        Excuse::Stopping => verdict.overlaps_while_stopping += 1,
-                        Excuse::Documented(kind) => {
-                            *verdict.documented.entry(kind).or_default() += 1
-                        }
-                    }
-                }
-            }
-            _ => {
-                let elders = elders.iter().map(|(elder, _)| case.describe(elder));
-                verdict.overlaps.push(format!(
-                    "overlap:\n{}  with\n{}",
-                    case.describe(younger),
-                    elders.collect::<String>()
-                ));
+        let Some(excuses) = excuses.filter(|excuses| !excuses.is_empty()) else {
+            let elders = elders.iter().map(|(elder, _)| case.describe(elder));
+            verdict.overlaps.push(format!(
+                "overlap:\n{}  with\n{}",
+                case.describe(younger),
+                elders.collect::<String>()
+            ));
+            continue;
+        };
+        for excuse in excuses {
+            match excuse {
+                Excuse::Stopping => verdict.overlaps_while_stopping += 1,
+                Excuse::Documented(kind) => *verdict.documented.entry(kind).or_default() += 1,
             }
         }
     }
 }
 
-/// Whether the elder's job was there when the younger's started, and they exclude each other.
-fn are_rivals((elder, theirs): (&Run, &Life), (younger, life): (&Run, &Life)) -> bool {
-    let both_share = [elder, younger]
+/// Whose jobs were there when the younger's started: those that surely were, and where none of them had the file of the
+/// key though it was taken, those that may have been.
+fn elders<'a>(
+    case: &Case<'a>,
+    younger: &'a Run,
+    life: &Life,
+    was_alone: bool,
+) -> Vec<(&'a Run, &'a Life)> {
+    let at = life.started;
+    let rivals = || {
+        let lives = case.lives();
+        lives.filter(|(elder, theirs)| exclude(elder, younger) && theirs.started <= at)
+    };
+    let had_file = |theirs: &Life| theirs.alone.is_some_and(|alone| alone <= at);
+    let mut elders: Vec<_> = rivals().filter(|(_, theirs)| theirs.alive >= at).collect();
+    if !was_alone && !elders.iter().any(|(_, theirs)| had_file(theirs)) {
+        let may_be_there = |theirs: &Life| theirs.dead.is_none_or(|dead| dead >= at);
+        let possible = rivals()
+            .filter(|(_, theirs)| had_file(theirs) && theirs.alive < at && may_be_there(theirs));
+        elders.extend(possible);
+    }
+    elders
+}
+
+/// Whether the locks of these runs exclude each other.
+fn exclude(one: &Run, other: &Run) -> bool {
+    let both_share = [one, other]
         .iter()
         .all(|run| run.plan.sharing == Sharing::Shared);
-    elder.id != younger.id
-        && elder.plan.key == younger.plan.key
-        && !both_share
-        && theirs.started <= life.started
-        && theirs.dead.is_none_or(|dead| dead >= life.started)
+    one.id != other.id && one.plan.key == other.plan.key && !both_share
 }
 
 /// Why this elder may still have been there at that time.
