@@ -6,8 +6,6 @@ use std::env;
 use std::fs;
 use std::io;
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
 
 use crate::support::until;
 
@@ -47,7 +45,7 @@ impl Link {
         let holder = link.holder.id().to_string();
         ip(&["link", "set", CLIENT_END, "netns", &holder])?;
         ip(&["addr", "add", &format!("{SERVER}/24"), "dev", SERVER_END])?;
-        link.set("up")?;
+        link.mend()?;
         let theirs = link.within(&[
             "ip",
             "addr",
@@ -67,19 +65,22 @@ impl Link {
         ["nsenter".to_owned(), namespace]
     }
 
-    /// Pulls the cable for this long.
-    pub fn interrupt(&self, hold: Duration) -> io::Result<()> {
-        self.set("down")?;
-        sleep(hold);
-        self.set("up")
-    }
-
+    /// Pulls the cable out.
     #[expect(
         clippy::unused_self,
         reason = "there is a cable only as long as there is this"
     )]
-    fn set(&self, state: &str) -> io::Result<()> {
-        ip(&["link", "set", SERVER_END, state])
+    pub fn pull(&self) -> io::Result<()> {
+        ip(&["link", "set", SERVER_END, "down"])
+    }
+
+    /// Plugs it in again.
+    #[expect(
+        clippy::unused_self,
+        reason = "there is a cable only as long as there is this"
+    )]
+    pub fn mend(&self) -> io::Result<()> {
+        ip(&["link", "set", SERVER_END, "up"])
     }
 
     fn within(&self, words: &[&str]) -> Vec<String> {

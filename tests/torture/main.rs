@@ -7,9 +7,9 @@ mod clock;
 mod driver;
 mod failover;
 mod fault;
-mod interrupt;
 mod job;
 mod journal;
+mod lifeline;
 mod link;
 mod options;
 mod plan;
@@ -21,6 +21,7 @@ mod summary;
 mod support;
 mod testbed;
 mod verdict;
+mod victim;
 mod watch;
 mod way;
 mod worker;
@@ -37,24 +38,26 @@ use crate::testbed::Testbed;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let mut arguments = env::args_os();
-    if arguments.nth(1).is_some_and(|word| word == job::WORD) {
+    let word = arguments.nth(1);
+    if word.as_ref().is_some_and(|word| word == job::WORD) {
         return job::carry_out(arguments);
     }
-    let mut arguments = env::args();
-    arguments.next();
-    let options = Options::parse(arguments)?;
+    let is_campaign = word.is_some_and(|word| word == lifeline::WORD);
+    let options = Options::parse(env::args().skip(if is_campaign { 2 } else { 1 }))?;
     if let Some(count) = options.schedule {
         return schedule(&options, count);
     }
-    torture(&options)
+    if is_campaign {
+        return torture(&options);
+    }
+    Ok(lifeline::start()?)
 }
 
 fn torture(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let mut out = io::stdout();
     writeln!(out, "torture: seed {}", options.seed)?;
-    let endings = interrupt::block()?;
     let testbed = Arc::new(Testbed::build()?);
-    interrupt::heed(endings, Arc::clone(&testbed));
+    lifeline::heed(Arc::clone(&testbed));
     if testbed.link.is_none() {
         writeln!(
             out,

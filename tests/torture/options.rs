@@ -1,6 +1,5 @@
 //! What was typed after scripts/torture.
 
-use std::env::Args;
 use std::time::Duration;
 
 /// What a campaign is told.
@@ -16,7 +15,7 @@ const DEFAULT_LENGTH: Duration = Duration::from_secs(120);
 
 impl Options {
     /// The error is what is wrong.
-    pub fn parse(mut arguments: Args) -> Result<Self, String> {
+    pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut options = Self {
             seed: fastrand::u64(..1_000_000_000),
             length: DEFAULT_LENGTH,

@@ -46,7 +46,8 @@ fn fault_of<'a>(case: &Case<'a>, run: &'a Run, end: &End) -> Option<String> {
     let is_right = match code {
         NOT_OBTAINED => !has_begun && was_busy(case, run, end),
         CANNOT_CONNECT => !has_begun && is_disturbed,
-        LOST => has_begun && is_disturbed,
+        // The command may have been stopped before it could write that it runs.
+        LOST => is_disturbed,
         TERMINATED => {
             let can_die_of_it = !has_begun || !run.plan.style.is_deaf();
             ended_with.is_none() && met(Effect::Terms) && can_die_of_it
