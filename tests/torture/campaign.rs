@@ -84,6 +84,8 @@ pub fn run(testbed: &Testbed, options: &Options) -> Result<Record, Box<dyn Error
         let sightings = seer.join().expect("the seer does not panic");
         (gaps, sightings, ended)
     });
+    let failover = thread::scope(|scope| outcome(scope.spawn(|| failover::carry_out(testbed))));
+    let failover = failover.unwrap_or_else(Failover::failed);
     let mut mishaps: Vec<String> = ended.into_iter().filter_map(Result::err).collect();
     let (orphans, leaks) = leftovers(testbed).unwrap_or_else(|error| {
         mishaps.push(error.to_string());
@@ -97,14 +99,15 @@ pub fn run(testbed: &Testbed, options: &Options) -> Result<Record, Box<dyn Error
         orphans,
         leaks,
         server_log: testbed.server.log(),
-        failover: failover::carry_out(testbed)?,
+        failover,
         mishaps,
     })
 }
 
-fn outcome(part: ScopedJoinHandle<'_, io::Result<()>>) -> Result<(), String> {
+/// What a thread came to, or why it came to nothing.
+fn outcome<T>(part: ScopedJoinHandle<'_, io::Result<T>>) -> Result<T, String> {
     match part.join() {
-        Ok(Ok(())) => Ok(()),
+        Ok(Ok(result)) => Ok(result),
         Ok(Err(error)) => Err(error.to_string()),
         Err(panic) => Err(match panic.downcast::<String>() {
             Ok(message) => *message,

@@ -15,6 +15,16 @@ pub struct Failover {
     pub faults: Vec<String>,
 }
 
+impl Failover {
+    /// It could not even be tried.
+    pub fn failed(why: String) -> Self {
+        Self {
+            overlaps: 0,
+            faults: vec![why],
+        }
+    }
+}
+
 /// Holds a lock on a primary of its own, promotes its standby, and takes the lock there.
 pub fn carry_out(testbed: &Testbed) -> std::io::Result<Failover> {
     let primary = Server::start();
