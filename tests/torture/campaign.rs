@@ -84,13 +84,13 @@ pub fn run(testbed: &Testbed, options: &Options) -> Result<Record, Box<dyn Error
         let sightings = seer.join().expect("the seer does not panic");
         (gaps, sightings, ended)
     });
-    let failover = thread::scope(|scope| outcome(scope.spawn(|| failover::carry_out(testbed))));
-    let failover = failover.unwrap_or_else(Failover::failed);
     let mut mishaps: Vec<String> = ended.into_iter().filter_map(Result::err).collect();
     let (orphans, leaks) = leftovers(testbed).unwrap_or_else(|error| {
         mishaps.push(error.to_string());
         Default::default()
     });
+    let failover = thread::scope(|scope| outcome(scope.spawn(|| failover::carry_out(testbed))));
+    let failover = failover.unwrap_or_else(Failover::failed);
     Ok(Record {
         runs: std::mem::take(&mut *runs.lock()),
         faults: faults.into_inner()?,

@@ -2,8 +2,9 @@
 
 /// What the campaign does to the server, by SQLSTATE: `admin_shutdown`, `crash_shutdown`, `cannot_connect_now`, and
 /// `connection_failure` where a client was cut off or killed in the middle of a statement (PostgreSQL documentation,
-/// appendix A).
-const INFLICTED: [&str; 4] = ["57P01", "57P02", "57P03", "08006"];
+/// appendix A). And FATAL with `query_canceled`: who was cut off while connecting is given up after a minute
+/// (`authentication_timeout`).
+const INFLICTED: [&str; 5] = ["57P01 ", "57P02 ", "57P03 ", "08006 ", "57014 FATAL:"];
 
 /// The lines that nothing explains.
 pub fn unexpected(log: &str) -> Vec<String> {
@@ -21,5 +22,5 @@ fn is_grave(line: &str) -> bool {
 }
 
 fn has_state(line: &str, state: &str) -> bool {
-    line.contains(&format!("] {state} "))
+    line.contains(&format!("] {state}"))
 }
