@@ -506,7 +506,7 @@ fn it_leaves_neither_a_lock_nor_a_line_in_the_log() {
     let locks = "SELECT FROM pg_locks WHERE locktype = 'advisory'";
     assert!(client.query(locks, &[]).unwrap().is_empty());
     drop(client);
-    server.stop(Shutdown::Fast);
+    server.stop(Shutdown::Smart);
     assert_eq!(server.log_lines_at_or_above_warning(), [""; 0]);
 }
 

@@ -117,22 +117,6 @@ fn a_lock_that_another_client_left_on_the_poolers_backend_excludes_too() {
 }
 
 #[test]
-fn a_pooler_without_a_backend_in_time_is_no_statement_pooling() {
-    let site = Site::new(PoolMode::Transaction, 1, &["query_wait_timeout = 1"]);
-    let mut other = site.pooler.client(&site.database);
-    other.batch_execute("BEGIN; SELECT 1").unwrap();
-    let words = ["--scope", "transaction", "full", "echo", "ran"];
-    let contender = site.pooled().arg("try").args(words).spawn();
-    let refused = contender.wait();
-    other.batch_execute("COMMIT").unwrap();
-    refused
-        .assert_code(121)
-        .assert_stdout("")
-        .assert_one_message()
-        .assert_stderr_has("query_wait_timeout");
-}
-
-#[test]
 fn shared_locks_in_transactions_are_held_together() {
     let site = Site::new(PoolMode::Transaction, 5, &[]);
     let hold = || site.pooled().args(SCOPE).arg("-s").hold("shared");
@@ -278,7 +262,7 @@ fn it_leaves_no_line_in_the_log() {
         holder.let_go().assert_code(0).assert_stderr("");
     }
     drop(pooler);
-    server.stop(Shutdown::Fast);
+    server.stop(Shutdown::Smart);
     assert_eq!(server.log_lines_at_or_above_warning(), [""; 0]);
 }
 

@@ -1,6 +1,7 @@
 //! What /proc says of processes that are nobody's children here.
 
 use std::fs;
+use std::path::Path;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -39,6 +40,14 @@ pub fn child_named(parent: Pid, program: &str) -> Option<Pid> {
     let name = |pid: Pid| fs::read_to_string(format!("/proc/{pid}/comm"));
     let is_wanted = |pid: &Pid| name(*pid).is_ok_and(|name| name.trim_end() == program);
     children_of(parent).into_iter().find(is_wanted)
+}
+
+/// Whether any process has this as its working directory.
+pub fn anybody_works_in(directory: &Path) -> bool {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| fs::read_link(entry.path().join("cwd")).ok())
+        .any(|place| place == directory)
 }
 
 /// The processes whose parent this is.

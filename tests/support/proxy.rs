@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -20,19 +20,27 @@ pub struct Proxy {
 
 struct Shared {
     target: SockAddr,
-    delay: Duration,
+    delay: Mutex<Duration>,
     /// How many flights of a connection are let through.
     most_flights: usize,
     closed: AtomicBool,
     frozen: Mutex<bool>,
     thawed: Condvar,
-    connections: Mutex<Vec<Arc<Connection>>>,
+    connections: Mutex<Vec<Known>>,
+}
+
+/// What is remembered of a connection; its sockets are closed as soon as nobody relays any more.
+struct Known {
+    connection: Weak<Connection>,
+    turns: Arc<Mutex<Turns>>,
 }
 
 struct Connection {
     client: Socket,
     server: Socket,
-    turns: Mutex<Turns>,
+    turns: Arc<Mutex<Turns>>,
+    /// It is to end without a farewell.
+    reset: AtomicBool,
 }
 
 /// Who spoke last, and how often the client began to.
@@ -85,7 +93,7 @@ impl Proxy {
             .port();
         let shared = Arc::new(Shared {
             target,
-            delay,
+            delay: Mutex::new(delay),
             most_flights,
             closed: AtomicBool::new(false),
             frozen: Mutex::new(false),
@@ -115,19 +123,32 @@ impl Proxy {
     /// The first packet counts, so this is the number of round trips, and one more for the good-bye that a client
     /// sends without awaiting an answer.
     pub fn flights(&self) -> Vec<usize> {
-        let connections = self.shared.connections();
+        let connections = self.shared.connections.lock().unwrap();
         connections
             .iter()
             .map(|each| each.turns.lock().unwrap().flights)
             .collect()
     }
 
+    /// From now on each piece of data arrives this much later.
+    pub fn set_delay(&self, delay: Duration) {
+        *self.shared.delay.lock().unwrap() = delay;
+    }
+
     /// Closes all connections; new ones are taken.
     pub fn cut(&self) {
         self.shared
-            .connections()
+            .open_connections()
             .iter()
             .for_each(|each| each.close());
+    }
+
+    /// Resets all connections, as a firewall does that forgot them (RST); new ones are taken.
+    pub fn reset(&self) {
+        self.shared
+            .open_connections()
+            .iter()
+            .for_each(|each| each.reset());
     }
 
     /// Keeps back all data, in both directions, as a network does that loses everything.
@@ -153,12 +174,15 @@ impl Drop for Proxy {
 }
 
 impl Shared {
-    fn connections(&self) -> MutexGuard<'_, Vec<Arc<Connection>>> {
-        self.connections.lock().unwrap()
+    fn open_connections(&self) -> Vec<Arc<Connection>> {
+        let connections = self.connections.lock().unwrap();
+        let open = connections.iter();
+        open.filter_map(|each| each.connection.upgrade()).collect()
     }
 
     fn let_pass(&self) {
-        thread::sleep(self.delay);
+        let delay = *self.delay.lock().unwrap();
+        thread::sleep(delay);
         let frozen = self.frozen.lock().unwrap();
         drop(self.thawed.wait_while(frozen, |frozen| *frozen));
     }
@@ -169,6 +193,15 @@ impl Connection {
         // An error means that the other side was first.
         drop(self.client.shutdown(Shutdown::Both));
         drop(self.server.shutdown(Shutdown::Both));
+    }
+
+    fn reset(&self) {
+        self.reset.store(true, Ordering::SeqCst);
+        for socket in [&self.client, &self.server] {
+            // Closing then sends RST (socket(7), SO_LINGER); to end what is read sends nothing, and wakes who relays.
+            drop(socket.set_linger(Some(Duration::ZERO)));
+            drop(socket.shutdown(Shutdown::Read));
+        }
     }
 
     /// How often the client has begun to speak, with this.
@@ -198,12 +231,17 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
                 socket.set_tcp_nodelay(true).expect("TCP takes it");
             }
         }
+        let turns = Arc::default();
         let connection = Arc::new(Connection {
             client,
             server,
-            turns: Mutex::default(),
+            turns: Arc::clone(&turns),
+            reset: AtomicBool::new(false),
         });
-        shared.connections().push(Arc::clone(&connection));
+        shared.connections.lock().unwrap().push(Known {
+            connection: Arc::downgrade(&connection),
+            turns,
+        });
         for direction in [Direction::ToServer, Direction::ToClient] {
             let (shared, connection) = (Arc::clone(shared), Arc::clone(&connection));
             thread::spawn(move || relay(direction, &connection, &shared));
@@ -233,5 +271,7 @@ fn relay(direction: Direction, connection: &Connection, shared: &Shared) {
             connection.close();
         }
     }
-    drop(to.shutdown(Shutdown::Write));
+    if !connection.reset.load(Ordering::SeqCst) {
+        drop(to.shutdown(Shutdown::Write));
+    }
 }
