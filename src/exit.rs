@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use nix::sys::signal::Signal;
+
 /// An ordinary end. What went wrong unexpectedly is an error, classified by [`Fault`].
 #[derive(Debug)]
 pub enum Outcome {
@@ -46,6 +48,24 @@ impl Outcome {
             Self::StillHeld(_) => NOT_OBTAINED,
             Self::Denied(_) => 120,
             Self::Lost(_) => 123,
+        }
+    }
+
+    /// The signal with which a terminal's user interrupted the command or the wait for the lock, if one did.
+    pub fn interrupt(&self) -> Option<Signal> {
+        match self {
+            Self::Command(CommandEnd::Killed { signal }) | Self::Interrupted { signal } => {
+                let interrupts =
+                    |signal: &Signal| matches!(signal, Signal::SIGINT | Signal::SIGQUIT);
+                Signal::try_from(*signal).ok().filter(interrupts)
+            }
+            Self::Done
+            | Self::NothingHeld
+            | Self::Command(CommandEnd::Exited(_))
+            | Self::NotObtained { .. }
+            | Self::StillHeld(_)
+            | Self::Denied(_)
+            | Self::Lost(_) => None,
         }
     }
 

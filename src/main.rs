@@ -1,6 +1,8 @@
 //! pglock: run a command while holding a PostgreSQL advisory lock.
 
 mod acquire;
+mod attendant;
+mod canary;
 mod child;
 mod cli;
 mod command_line;
@@ -21,6 +23,7 @@ mod report;
 mod session;
 mod signals;
 mod supervise;
+mod terminal;
 mod text;
 
 use std::process::ExitCode;
@@ -29,7 +32,7 @@ use clap::Parser as _;
 use clap::error::ErrorKind;
 
 use crate::cli::Cli;
-use crate::exit::Fault;
+use crate::exit::{Fault, Outcome};
 
 fn main() -> ExitCode {
     match Cli::try_parse() {
@@ -45,9 +48,20 @@ fn run(cli: Cli) -> ExitCode {
                 .messages()
                 .iter()
                 .for_each(|message| report::line(message));
+            die_of_interrupt(&outcome);
             outcome.code().into()
         }
         Err(error) => failure(&error),
+    }
+}
+
+/// A shell's loop around pglock ends on Ctrl-C only if pglock dies of it, as the command would have done.
+fn die_of_interrupt(outcome: &Outcome) {
+    if let Some(signal) = outcome.interrupt()
+        && terminal::is_controlling()
+    {
+        // Process 1 cannot die of a signal; the exit status says the same.
+        let _ = signals::die_of(signal);
     }
 }
 

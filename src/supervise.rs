@@ -82,8 +82,9 @@ impl Supervisor<'_> {
             match state.on_event(event) {
                 Action::Nothing => {}
                 Action::Forward(caught) => {
-                    report.detail(|| format!("passing {} on", caught.signal));
-                    child.forward(caught);
+                    if child.forward(caught) {
+                        report.detail(|| format!("passed {} on", caught.signal));
+                    }
                 }
                 Action::Warn(cause) => {
                     report::line_unless_blocked(&format!(

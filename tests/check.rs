@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::look_alike::{error, serve};
 use crate::support::{
-    Authorities, Finished, Pglock, PoolMode, Pooler, Server, Shutdown, Site, Standby,
+    Authorities, Finished, Pglock, PoolMode, Pooler, Proxy, Server, Shutdown, Site, Standby,
     await_solitude,
 };
 
@@ -506,7 +506,7 @@ fn it_leaves_neither_a_lock_nor_a_line_in_the_log() {
     let locks = "SELECT FROM pg_locks WHERE locktype = 'advisory'";
     assert!(client.query(locks, &[]).unwrap().is_empty());
     drop(client);
-    server.stop(Shutdown::Fast);
+    server.stop(Shutdown::Smart);
     assert_eq!(server.log_lines_at_or_above_warning(), [""; 0]);
 }
 
@@ -666,4 +666,25 @@ fn without_role(finished: &Finished) -> String {
     let words = finished.stderr.split(' ');
     let words = words.filter(|word| !word.starts_with("\"role_"));
     words.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_connection_that_ends_between_two_questions_was_a_panic() {
+    let server = Server::shared();
+    for flights in 1..12 {
+        let proxy = Proxy::cutting_after(server, flights);
+        for words in [
+            &["check"][..],
+            &["check", "--json", "--scope", "transaction"],
+        ] {
+            let checked = Pglock::new(server)
+                .envs(proxy.env())
+                .env("PGSSLMODE", "disable")
+                .args(words)
+                .run();
+            let code = checked.code.expect("an exit of its own");
+            let is_told = [0, 121, 123].contains(&code);
+            checked.assert(is_told, "a status of pglock's");
+        }
+    }
 }

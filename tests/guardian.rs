@@ -116,6 +116,22 @@ fn a_session_lost_after_the_kill_stops_the_whole_group() {
 }
 
 #[test]
+fn an_orphan_in_a_group_of_its_own_is_stopped_after_the_kill() {
+    let server = Server::start();
+    // The shell ends at TERM; its child is in a session of its own, ignores TERM, and loses its parent.
+    let script = r#"exec 3<&0; setsid sh -c 'trap "" TERM; echo $$; exec cat <&3 >/dev/null' & echo $$; wait"#;
+    let words = ["--grace", "300ms", "orphan", "sh", "-c", script];
+    let mut running = without_terminal(&server).arg("run").args(words).spawn();
+    let pids = lines(&mut running, 2);
+    running.signal(Signal::SIGKILL);
+    until("the end of pglock", || !running.is_running());
+    terminate_holder(&server, "orphan");
+    within(GRACE + MARGIN, "the end of all", || {
+        pids.iter().all(|pid| is_gone(*pid))
+    });
+}
+
+#[test]
 fn a_server_that_stops_after_the_kill_stops_the_command() {
     let server = Server::start();
     let mut job = Job::start(without_terminal(&server), "server-gone");
@@ -195,14 +211,14 @@ fn a_guardian_that_was_killed_during_the_wait_has_a_successor() {
     let mut waiter = without_terminal(server)
         .args(["run", "succeeds", "cat"])
         .spawn();
-    let guardian = || child_named(waiter.pid(), "pglock-guardian");
+    let guardian = || child_named(waiter.pid(), "lock-guardian");
     let killed = until("a guardian", guardian);
     kill(killed, Signal::SIGKILL).unwrap();
     holder.let_go().assert_code(0);
     waiter.write(b"ready\n");
     waiter.wait_line("ready");
     let next = until("another guardian", || {
-        child_named(waiter.pid(), "pglock-guardian")
+        child_named(waiter.pid(), "lock-guardian")
     });
     assert_ne!(next, killed);
     waiter.let_go().assert_code(0).assert_stderr("");
@@ -265,7 +281,7 @@ fn a_guardian_has_nothing_of_pglocks_but_the_socket() {
     let job = Job::start(without_terminal(server), "naked");
     let at = |what: &str| format!("/proc/{}/{what}", job.guardian);
     let comm = fs::read_to_string(at("comm")).unwrap();
-    assert_eq!(comm, "pglock-guardian\n");
+    assert_eq!(comm, "lock-guardian\n");
     assert_eq!(fs::read_link(at("cwd")).unwrap().to_str(), Some("/"));
     let mut open: Vec<String> = fs::read_dir(at("fd"))
         .unwrap()
@@ -321,7 +337,7 @@ impl Job {
         let named = |comm| child_named(pglock.pid(), comm).expect(comm);
         Self {
             command: named("cat"),
-            guardian: named("pglock-guardian"),
+            guardian: named("lock-guardian"),
             pglock,
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postgres::Client;
 
-use crate::support::{Finished, Pglock, Server, backend_pid, until};
+use crate::support::{Finished, Pglock, PoolMode, Pooler, Server, backend_pid, until};
 
 #[test]
 fn a_duration_beyond_all_clocks_was_a_crash() {
@@ -34,6 +34,27 @@ fn a_duration_beyond_all_clocks_was_a_crash() {
         .assert_code(0)
         .assert_stdout("ran\n")
         .assert_stderr("");
+}
+
+#[test]
+fn a_pooler_that_had_no_backend_for_a_moment_was_taken_for_one_of_statements() {
+    let server = Server::start();
+    let settings = ["query_wait_timeout = 1"];
+    let pooler = Pooler::start(&server, PoolMode::Transaction, 1, &settings);
+    let mut other = pooler.client("postgres");
+    other.batch_execute("BEGIN").unwrap();
+    let words = ["try", "--scope", "transaction", "hurried", "echo", "ran"];
+    let hurried = Pglock::new(&server).envs(pooler.env()).args(words).spawn();
+    until("the refusal", || {
+        pooler.log().contains("query_wait_timeout")
+    });
+    other.batch_execute("COMMIT").unwrap();
+    hurried
+        .wait()
+        .assert_code(121)
+        .assert_stdout("")
+        .assert_stderr_has("query_wait_timeout")
+        .assert_one_message();
 }
 
 #[test]

@@ -23,6 +23,28 @@ fn the_shortest_statement_timeout_ended_a_run_now_and_then() {
 }
 
 #[test]
+fn statements_that_are_compiled_first_took_longer_than_the_timeout() {
+    let server = Server::shared();
+    let role = server.role("");
+    for setting in [
+        "statement_timeout = 50",
+        "jit_above_cost = 0",
+        "jit_inline_above_cost = 0",
+    ] {
+        server.execute(&format!("ALTER ROLE {role} SET {setting}"));
+    }
+    for scope in ["session", "transaction"] {
+        Pglock::new(server)
+            .env("PGUSER", &role)
+            .args(["run", "--scope", scope, "compiled", "echo", "ran"])
+            .run()
+            .assert_code(0)
+            .assert_stdout("ran\n")
+            .assert_stderr("");
+    }
+}
+
+#[test]
 fn a_cancelled_heartbeat_is_not_a_lost_lock() {
     let server = Server::shared();
     let mut client = server.client();

@@ -1,19 +1,14 @@
 //! Faults in what a signal, a terminal and the loss of the lock do to the command.
 
-use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, pipe};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::fcntl::OFlag;
-use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::support::{
-    Pglock, Running, Server, assert_free, process_state, terminate_holder, until,
+    Pglock, Running, Server, assert_free, open_terminal, process_state, terminate_holder, until,
 };
 
 /// Far below the length of the commands here, which have to be stopped.
@@ -38,7 +33,7 @@ fn ctrl_c_did_not_reach_a_command_that_had_left_the_process_group() {
         let finished = terminal.wait();
         let took = typed.elapsed();
         finished
-            .assert_code(130)
+            .assert_signal(2)
             .assert_stdout("ready\r\n^C")
             .assert(took < SOON, "a prompt end");
         assert_free(Server::shared(), lock);
@@ -47,7 +42,7 @@ fn ctrl_c_did_not_reach_a_command_that_had_left_the_process_group() {
 
 #[test]
 fn a_command_outlived_the_terminal_that_hung_up() {
-    let (master, terminal) = open_terminal();
+    let (master, terminal) = open_terminal().unwrap();
     let (output, stdout) = pipe().unwrap();
     let (mut errors, stderr) = pipe().unwrap();
     // It becomes the leader of a session on the terminal of its standard input, and nothing else has that open.
@@ -159,19 +154,4 @@ impl Drop for Negligent {
         // An error means that it has ended already.
         let _ = kill(self.0, Signal::SIGKILL);
     }
-}
-
-/// Both sides of a new terminal, close-on-exec from the first moment: another test's process must not keep it open.
-fn open_terminal() -> (OwnedFd, File) {
-    let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
-    let master = posix_openpt(flags).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    let terminal = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(OFlag::O_NOCTTY.bits())
-        .open(ptsname_r(&master).unwrap())
-        .unwrap();
-    (master.into(), terminal)
 }

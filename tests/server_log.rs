@@ -193,6 +193,9 @@ fn hostile_server() -> (Server, Client) {
     server.execute("CREATE DATABASE hostile");
     let mut client = server.client_as("hostile", "postgres");
     client.batch_execute(SHADOWS).unwrap();
+    client
+        .batch_execute("ALTER ROLE victim SET quote_all_identifiers = on")
+        .unwrap();
     for (setting, whose) in
         timeouts(&server).zip(["ROLE victim", "DATABASE hostile"].iter().cycle())
     {

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::{Finished, Pglock, Running, Server, holders, process_state, until, waiters};
+use crate::support::{
+    Finished, Pglock, Running, Server, counting, holders, name_of, process_state, until, waiters,
+};
 
 /// The signals that end a process which does not care for them.
 const ENDING: [Signal; 6] = [
@@ -26,16 +28,8 @@ const PROMPTLY: Duration = Duration::from_secs(1);
 
 #[test]
 fn each_signal_reaches_the_command_exactly_once() {
-    // The background process only waits for the end of input: `wait` is what a trap interrupts without a gap.
-    let script = |name: &str| {
-        format!(
-            "n=0; trap 'n=$((n + 1)); echo got $n' {name}; exec 3<&0
-            (trap '' {name}; echo ready; exec cat <&3 >/dev/null) &
-            while wait $!; [ $? -gt 128 ]; do :; done; exit 7"
-        )
-    };
     for signal in ENDING.into_iter().chain(HARMLESS) {
-        let mut running = start("signal-once", &script(name_of(signal)));
+        let mut running = start("signal-once", &counting(&[signal]));
         for count in 1..=3 {
             running.signal(signal);
             // One that came twice would be counted before the next, or before the end.
@@ -268,9 +262,4 @@ fn assert_interrupted(finished: &Finished, signal: Signal, sent: Instant) {
         .assert_code(128 + signal as i32)
         .assert_silent()
         .assert(took < PROMPTLY, &format!("less than {took:?}"));
-}
-
-/// As the shell's `trap` knows it.
-fn name_of(signal: Signal) -> &'static str {
-    signal.as_str().trim_start_matches("SIG")
 }

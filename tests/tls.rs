@@ -89,6 +89,8 @@ fn what_verification_finds_out() {
                 .reaches("<port-numbered> postgres keeper tcp tls"),
             with_root("host=a.db.example.test <numbered> sslmode=verify-full")
                 .refused(": the server's certificate is for \"<address-of-numbered>\", \"*.example.test\", not for host \"a.db.example.test\"\n"),
+            with_root("host=.example.test <numbered> sslmode=verify-full")
+                .refused(": no certificate is for host \".example.test\"\n"),
             with_root("host=localhost <expired> sslmode=verify-ca").refused(EXPIRED),
             with_root("host=localhost <expired> sslmode=require").refused(EXPIRED),
             with_root("host=localhost <expired> sslmode=prefer")

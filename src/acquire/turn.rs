@@ -31,9 +31,9 @@ pub enum Heard {
     Joined {
         ahead: u32,
     },
-    /// A holder has left, and this ticket is the first.
+    /// A holder has left, and this ticket is the first; `None` if that was not understood.
     Told {
-        first: i32,
+        first: Option<i32>,
     },
     Looked {
         ahead: u32,
@@ -59,11 +59,6 @@ impl Turn {
             ahead: 0,
             seen_idle: false,
         }
-    }
-
-    /// How many are ahead, at the last look.
-    pub fn ahead(self) -> u32 {
-        self.ahead
     }
 
     /// The whole of the decisions.

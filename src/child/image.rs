@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use nix::errno::Errno;
 use nix::libc;
-use nix::unistd::{Pid, close, execve, setpgid};
+use nix::unistd::{Pid, close, execve, read, setpgid, write};
 
 use super::Command;
 use crate::guardian::HandOver;
@@ -43,11 +43,11 @@ impl Image {
         hand_over: Option<HandOver<'_>>,
         report: &OwnedFd,
     ) -> ! {
-        let errno = match prepare(own_group, inherited, hand_over) {
+        let errno = match prepare(own_group, inherited, hand_over, report) {
             Ok(()) => self.exec(),
             Err(errno) => errno,
         };
-        let _ = nix::unistd::write(report, &(errno as i32).to_ne_bytes());
+        let _ = write(report, &(errno as i32).to_ne_bytes());
         // SAFETY: _exit(2) ends the process at once and runs none of the parent's handlers.
         #[expect(unsafe_code, reason = "_exit(2) has no safe form")]
         unsafe {
@@ -69,17 +69,28 @@ impl Image {
     }
 }
 
+/// Lets a command in pglock's group begin, once its canary is there.
+pub fn let_go(start: &OwnedFd) {
+    // An error means that it was killed, which its status will tell.
+    let _ = write(start, &[0]);
+}
+
 /// Undoes in the child what pglock and Rust's start-up did to the inherited process state.
 fn prepare(
     own_group: bool,
     inherited: &Inherited,
     hand_over: Option<HandOver<'_>>,
+    report: &OwnedFd,
 ) -> nix::Result<()> {
     if own_group {
         setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
     }
     if let Some(hand_over) = hand_over {
         hand_over.send(own_group);
+    }
+    if !own_group {
+        // Whoever hears of the command may signal the group: the canary has to be there by then.
+        read(report, &mut [0])?;
     }
     for fd in signals::closed_at_start() {
         close(fd)?;

@@ -4,21 +4,23 @@ mod image;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::os::fd::OwnedFd;
 
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
 use nix::libc;
 use nix::sys::signal::Signal;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::sys::wait::waitpid;
-use nix::unistd::{ForkResult, Pid, fork, getpgid, getpgrp, getpid, getsid, pipe2};
+use nix::unistd::{ForkResult, Pid, fork, getpgid, getpgrp, getpid, getsid};
 
 use self::image::Image;
+use crate::canary::Canary;
 use crate::exit::{CommandEnd, Fault};
 use crate::family::{self, Family, as_group, send};
 use crate::guardian::HandOver;
 use crate::signals::{Caught, Inherited};
+use crate::terminal;
 
 /// What to run: the words of the command, and how its environment differs from pglock's.
 #[derive(Debug)]
@@ -42,10 +44,13 @@ pub struct Child {
 /// With a controlling terminal the command stays in pglock's process group: in a group of its own it could
 /// not read the terminal, and job control would reach only half. Without one it leads a group of its own,
 /// which can be signalled as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Group {
     Own,
-    Shared,
+    /// Without a canary where the kernel offers none.
+    Shared {
+        canary: Option<Canary>,
+    },
 }
 
 impl Child {
@@ -58,11 +63,7 @@ impl Child {
         inherited: &Inherited,
         hand_over: Option<HandOver<'_>>,
     ) -> anyhow::Result<Self> {
-        let group = if has_controlling_terminal() {
-            Group::Shared
-        } else {
-            Group::Own
-        };
+        let own_group = !terminal::is_controlling();
         // Children that this process had before, as a shell leaves them that became pglock by exec(2).
         let guardian = hand_over.map(|hand_over| hand_over.guardian);
         let mut older = family::children_of_this_process();
@@ -71,23 +72,38 @@ impl Child {
         nix::sys::prctl::set_child_subreaper(older.is_empty())?;
         older.extend(guardian);
         let image = Image::of(command)?;
-        let (failure_of_exec, report) = pipe2(OFlag::O_CLOEXEC)?;
+        let (start, report) = socketpair(
+            AddressFamily::Unix,
+            SockType::Stream,
+            None,
+            SockFlag::SOCK_CLOEXEC,
+        )?;
         // SAFETY: the child runs only `Image::turn_into`, which never returns. It calls the kernel and, for
         // execve(2)'s arrays, malloc(3), which the C library keeps usable in the child of a process with threads.
         #[expect(unsafe_code, reason = "fork(2) has no safe form")]
         let forked = unsafe { fork() }?;
         let pid = match forked {
             ForkResult::Child => {
-                image.turn_into(group == Group::Own, inherited, hand_over, &report)
+                drop(start);
+                image.turn_into(own_group, inherited, hand_over, &report)
             }
             ForkResult::Parent { child } => child,
         };
         drop(report);
-        match read_errno(failure_of_exec)? {
+        let group = if own_group {
+            Group::Own
+        } else {
+            // Not before the fork: a signal that came earlier is to be passed on.
+            let canary = Canary::start().unwrap_or_default();
+            older.extend(canary.as_ref().map(Canary::pid));
+            image::let_go(&start);
+            Group::Shared { canary }
+        };
+        match read_errno(start) {
             None => Ok(Self {
                 pid,
                 group,
-                family: Family::of_children_but(older, (group == Group::Own).then_some(pid)),
+                family: Family::of_children_but(older, pid, own_group),
                 is_reaped: false,
             }),
             Some(errno) => {
@@ -101,37 +117,32 @@ impl Child {
         self.pid.as_raw()
     }
 
-    /// Passes a signal on, unless the command has it from the kernel already.
-    pub fn forward(&self, caught: Caught) {
-        match self.group {
-            Group::Own => drop(send(self.leaders(), caught.signal)),
-            Group::Shared if self.is_reaped || self.was_told(caught) => {}
-            Group::Shared => drop(send([self.pid], caught.signal)),
-        }
-    }
-
-    /// Whether the terminal sent the signal to the command too: it signals its whole foreground group, but the
-    /// session leader alone when it hangs up (setsid(2)).
-    fn was_told(&self, caught: Caught) -> bool {
-        let by_terminal = matches!(
-            caught.signal,
-            Signal::SIGINT | Signal::SIGQUIT | Signal::SIGHUP | Signal::SIGCONT | Signal::SIGWINCH
-        );
-        let hung_up = caught.signal == Signal::SIGHUP && getsid(None) == Ok(getpid());
-        let same_group = getpgid(Some(self.pid)) == Ok(getpgrp());
-        caught.from_kernel && by_terminal && !hung_up && same_group
+    /// Passes a signal on, unless the command got it together with pglock; whether it was passed on.
+    pub fn forward(&self, caught: Caught) -> bool {
+        let sent = match &self.group {
+            Group::Own => send(self.leaders(), caught.signal),
+            Group::Shared { .. } if self.is_reaped => return false,
+            Group::Shared { canary } => {
+                let is_in_group = getpgid(Some(self.pid)) == Ok(getpgrp());
+                if was_group_hit(canary.as_ref(), caught) && is_in_group {
+                    return false;
+                }
+                send([self.pid], caught.signal)
+            }
+        };
+        sent.is_ok()
     }
 
     /// Sends `signal` once to the command, its group and all its descendants, and wakes who is stopped.
     ///
     /// The error is why somebody could not be signalled; the others were.
-    pub fn signal_all(&self, signal: Signal) -> nix::Result<()> {
+    pub fn signal_all(&mut self, signal: Signal) -> nix::Result<()> {
         self.family.signal(signal)
     }
 
     /// Whether anything that belongs to the command is still there; a child of pglock's counts until it is
     /// reaped.
-    pub fn has_family(&self) -> bool {
+    pub fn has_family(&mut self) -> bool {
         !self.is_reaped || !self.family.is_gone()
     }
 
@@ -152,7 +163,12 @@ impl Child {
                 end = Some(end_of(status));
             }
         }
-        self.is_reaped |= end.is_some();
+        if end.is_some() {
+            self.is_reaped = true;
+            if let Group::Shared { canary } = &self.group {
+                canary.iter().for_each(Canary::dismiss);
+            }
+        }
         Ok(end)
     }
 }
@@ -190,8 +206,22 @@ fn end_of(status: i32) -> CommandEnd {
     CommandEnd::Exited(libc::WEXITSTATUS(status).to_le_bytes()[0])
 }
 
-fn has_controlling_terminal() -> bool {
-    File::open("/dev/tty").is_ok()
+/// Whether everybody in pglock's group got the signal that it caught.
+fn was_group_hit(canary: Option<&Canary>, caught: Caught) -> bool {
+    canary
+        .and_then(|canary| canary.was_hit(caught.signal))
+        .unwrap_or_else(|| is_from_terminal(caught))
+}
+
+/// Whether the terminal sent the signal, as far as the signal tells: to its whole foreground group, but to the session
+/// leader alone when it hangs up (setsid(2)).
+fn is_from_terminal(caught: Caught) -> bool {
+    let by_terminal = matches!(
+        caught.signal,
+        Signal::SIGINT | Signal::SIGQUIT | Signal::SIGHUP | Signal::SIGCONT | Signal::SIGWINCH
+    );
+    let hung_up = caught.signal == Signal::SIGHUP && getsid(None) == Ok(getpid());
+    caught.from_kernel && by_terminal && !hung_up
 }
 
 fn cannot_execute(program: &OsStr, errno: Errno) -> anyhow::Error {
@@ -203,12 +233,11 @@ fn cannot_execute(program: &OsStr, errno: Errno) -> anyhow::Error {
     }
 }
 
-/// The errno that the child reported, or `None` when exec closed the pipe.
-fn read_errno(failure_of_exec: OwnedFd) -> io::Result<Option<Errno>> {
+/// The errno that the child reported, or `None` when exec closed the socket; so does the end of a child that was killed.
+fn read_errno(start: OwnedFd) -> Option<Errno> {
     let mut bytes = Vec::new();
-    File::from(failure_of_exec).read_to_end(&mut bytes)?;
-    Ok(bytes
-        .try_into()
-        .ok()
-        .map(|bytes| Errno::from_raw(i32::from_ne_bytes(bytes))))
+    // What was read before an error counts: a socket is reset when its owner dies.
+    let _ = File::from(start).read_to_end(&mut bytes);
+    let errno = i32::from_ne_bytes(bytes.try_into().ok()?);
+    Some(Errno::from_raw(errno))
 }

@@ -51,6 +51,14 @@ pub fn new(settings: &TlsSettings, host: &str, complaint: &Complaint) -> Result<
     if settings.direct {
         context.set_alpn_protos(b"\x0apostgresql")?;
     }
+    // OpenSSL takes it for any of a domain's hosts, and libpq for none.
+    if settings.mode == TlsMode::VerifyFull && host.starts_with('.') {
+        return Err(format!(
+            "no certificate is for host \"{}\"",
+            crate::text::printable(host)
+        )
+        .into());
+    }
     let mut session = Ssl::new(&context.build())?;
     name_server(&mut session, settings, host)?;
     Ok(session)

@@ -9,6 +9,8 @@ use nix::unistd::{Pid, getpid};
 pub struct Member {
     pub pid: Pid,
     pub group: Pid,
+    /// A process ID may be another's by now, but not with this.
+    started: u64,
 }
 
 /// A process as proc(5) describes it.
@@ -17,11 +19,16 @@ struct Process {
     state: char,
     parent: i32,
     group: i32,
+    /// In clock ticks since the system was started.
+    started: u64,
 }
 
 /// The children that this process has now.
 pub fn children_of_this_process() -> Vec<Pid> {
     let this = getpid();
+    if !is_ours() {
+        return Vec::new();
+    }
     match fs::read_to_string(format!("/proc/self/task/{this}/children")) {
         Ok(pids) => pids
             .split_ascii_whitespace()
@@ -44,12 +51,15 @@ pub enum Origin {
     Process(Pid),
 }
 
-/// What the origin names and all descendants of that, and every member of `group`; zombies only where they are
-/// this process's to reap, each once.
+/// What the origin names, whoever of `seen` still lives, all descendants of these, and every member of `group`; zombies
+/// only where they are this process's to reap, each once. `None` where /proc does not show that.
 ///
 /// Whoever is forked meanwhile may be missing. Complete only for a child subreaper (prctl(2)), whose orphaned
 /// descendants stay its own.
-pub fn family(origin: &Origin, group: Option<Pid>) -> Vec<Member> {
+pub fn family(origin: &Origin, group: Option<Pid>, seen: &[Member]) -> Option<Vec<Member>> {
+    if !is_ours() {
+        return None;
+    }
     let this = getpid().as_raw();
     let all: Vec<Process> = processes().collect();
     let children = |parent: i32| all.iter().filter(move |process| process.parent == parent);
@@ -62,6 +72,13 @@ pub fn family(origin: &Origin, group: Option<Pid>) -> Vec<Member> {
             .filter(|process| process.pid == pid.as_raw())
             .collect(),
     };
+    let was_seen = |process: &&Process| {
+        let is_same = |member: &Member| {
+            member.pid.as_raw() == process.pid && member.started == process.started
+        };
+        seen.iter().any(is_same)
+    };
+    found.extend(all.iter().filter(was_seen));
     let mut visited = 0;
     while let Some(process) = found.get(visited) {
         found.extend(children(process.pid));
@@ -71,14 +88,22 @@ pub fn family(origin: &Origin, group: Option<Pid>) -> Vec<Member> {
     found.extend(all.iter().filter(in_group));
     found.sort_unstable_by_key(|process| process.pid);
     found.dedup_by_key(|process| process.pid);
-    found
+    let members = found
         .into_iter()
         .filter(|process| process.state != 'Z' || process.parent == this)
         .map(|process| Member {
             pid: Pid::from_raw(process.pid),
             group: Pid::from_raw(process.group),
-        })
-        .collect()
+            started: process.started,
+        });
+    Some(members.collect())
+}
+
+/// Whether /proc is there, and shows processes by the numbers that this one knows: it may be that of another PID
+/// namespace.
+fn is_ours() -> bool {
+    let this = getpid().to_string();
+    fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == this.as_str())
 }
 
 /// Whether a process was stopped, by a signal or by a debugger (proc(5)).
@@ -102,5 +127,7 @@ fn read(pid: i32) -> Option<Process> {
         state: fields.next()?.chars().next()?,
         parent: fields.next()?.parse().ok()?,
         group: fields.next()?.parse().ok()?,
+        // Field 22.
+        started: fields.nth(16)?.parse().ok()?,
     })
 }

@@ -1,19 +1,15 @@
-//! The guardian's own process, from fork(2) to its end.
+//! The guardian's own process.
 
-use std::fs;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use nix::cmsg_space;
-use nix::errno::Errno;
-use nix::fcntl::{OFlag, open};
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
+use nix::sys::signal::Signal;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
-use nix::sys::stat::Mode;
-use nix::unistd::{Pid, chdir, close, dup2_stderr, dup2_stdin, dup2_stdout, setsid};
+use nix::unistd::{Pid, setsid};
 
 use super::OWN_GROUP;
 use super::state::{Action, Event, State};
@@ -23,6 +19,9 @@ use crate::lease::Terms;
 /// How often to look at the processes once the session is lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
+/// What pglock may take, besides the grace, to stop the command itself.
+const MARGIN: Duration = Duration::from_secs(2);
+
 /// What is guarded.
 struct Ward {
     session: OwnedFd,
@@ -30,63 +29,14 @@ struct Ward {
     family: Family,
 }
 
-/// Becomes the guardian; `wrapper` is the pglock process.
-pub fn guard(control: OwnedFd, wrapper: Pid, terms: Terms) -> ! {
-    if let Ok(control) = detach(control)
-        && let Some(ward) = receive(&control)
+/// The guardian's life; `wrapper` is the pglock process.
+pub fn guard(control: &OwnedFd, wrapper: Pid, terms: Terms) {
+    // What is sent to pglock's process group, or by its terminal, is not meant for the guardian.
+    if setsid().is_ok()
+        && let Some(mut ward) = receive(control)
     {
-        watch(&control, &ward, wrapper, terms);
+        watch(control, &mut ward, wrapper, terms);
     }
-    // SAFETY: _exit(2) ends the process at once, runs none of pglock's handlers, and closes the socket.
-    #[expect(unsafe_code, reason = "_exit(2) has no safe form")]
-    unsafe {
-        libc::_exit(0)
-    }
-}
-
-/// Leaves everything that is pglock's: its session and terminal, streams, descriptors, directory and signals.
-fn detach(control: OwnedFd) -> nix::Result<OwnedFd> {
-    sigprocmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), None)?;
-    setsid()?;
-    let _ = nix::sys::prctl::set_name(c"pglock-guardian");
-    let _ = chdir("/");
-    if let Ok(null) = open("/dev/null", OFlag::O_RDWR, Mode::empty()) {
-        dup2_stdin(&null)?;
-        dup2_stdout(&null)?;
-        dup2_stderr(&null)?;
-    }
-    close_others(control.as_raw_fd())?;
-    Ok(control)
-}
-
-/// Closes every descriptor from 3 on but this one; the error is that some may still be open.
-fn close_others(kept: RawFd) -> nix::Result<()> {
-    close_ranges(kept.cast_unsigned()).or_else(|_| close_one_by_one(kept))
-}
-
-fn close_ranges(kept: u32) -> nix::Result<()> {
-    for (first, last) in [(3, kept.saturating_sub(1)), (kept + 1, u32::MAX)] {
-        if first <= last {
-            // SAFETY: whatever owned them is not run any more in this process: it ends in `guard`.
-            #[expect(unsafe_code, reason = "close_range(2) has no wrapper")]
-            let closed = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
-            Errno::result(closed)?;
-        }
-    }
-    Ok(())
-}
-
-/// For Linux before 5.9, and filters of system calls that do not know of the other way.
-fn close_one_by_one(kept: RawFd) -> nix::Result<()> {
-    let listed = fs::read_dir("/proc/self/fd").map_err(|_| Errno::ENOSYS)?;
-    let open: Vec<RawFd> = listed
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .collect();
-    for descriptor in open.into_iter().filter(|fd| *fd > 2 && *fd != kept) {
-        // The one that the list was read from is closed already.
-        let _ = close(descriptor);
-    }
-    Ok(())
 }
 
 /// Waits for the command; `None` when there will be none.
@@ -118,39 +68,51 @@ fn receive(control: &OwnedFd) -> Option<Ward> {
 }
 
 /// Returns when the lock is no longer needed.
-fn watch(control: &OwnedFd, ward: &Ward, wrapper: Pid, terms: Terms) {
+fn watch(control: &OwnedFd, ward: &mut Ward, wrapper: Pid, terms: Terms) {
+    let Ward {
+        session,
+        command,
+        family,
+    } = ward;
     let mut state = State::new(terms.on_lost);
     // Each tells of one event, once.
     let mut awaited = vec![
         (control.as_fd(), PollFlags::POLLIN, Event::WrapperGone),
-        (ward.command.as_fd(), PollFlags::POLLIN, Event::CommandEnded),
+        (command.as_fd(), PollFlags::POLLIN, Event::CommandEnded),
         // Not whether there is data, which is pglock's.
         (
-            ward.session.as_fd(),
+            session.as_fd(),
             PollFlags::from_bits_retain(libc::POLLRDHUP),
             Event::SessionLost,
         ),
     ];
     let mut grace_ends: Option<Instant> = None;
+    // By then pglock itself has stopped the command, if it can.
+    let mut pglock_ends: Option<Instant> = None;
     loop {
         let event = if grace_ends.is_some_and(|end| end <= Instant::now()) {
             grace_ends = None;
             Some(Event::GraceOver)
         } else if let Some(at) = wait(&awaited, state.looks()) {
-            Some(awaited.swap_remove(at).2)
+            let event = awaited.swap_remove(at).2;
+            if event == Event::SessionLost {
+                pglock_ends = Some(Instant::now() + terms.grace + MARGIN);
+            }
+            Some(event)
         } else {
             state.looks().then(|| Event::Look {
-                wrapper_stopped: family::is_stopped(wrapper),
-                family_left: !ward.family.is_gone(),
+                wrapper_helpless: family::is_stopped(wrapper)
+                    || pglock_ends.is_some_and(|end| end <= Instant::now()),
+                family_left: !family.is_gone(),
             })
         };
         match event.map_or(Action::Nothing, |event| state.on_event(event)) {
             Action::Nothing => {}
             Action::Terminate => {
-                let _ = ward.family.signal(Signal::SIGTERM);
+                let _ = family.signal(Signal::SIGTERM);
                 grace_ends = Some(Instant::now() + terms.grace);
             }
-            Action::Kill => drop(ward.family.signal(Signal::SIGKILL)),
+            Action::Kill => drop(family.signal(Signal::SIGKILL)),
             Action::Leave => return,
         }
     }

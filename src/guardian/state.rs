@@ -11,9 +11,9 @@ pub enum Event {
     CommandEnded,
     SessionLost,
     GraceOver,
-    /// A look at the processes: whether pglock is stopped, and whether anything of the command is left.
+    /// A look at the processes: whether pglock is stopped or hangs, and whether anything of the command is left.
     Look {
-        wrapper_stopped: bool,
+        wrapper_helpless: bool,
         family_left: bool,
     },
 }
@@ -76,9 +76,9 @@ impl State {
             }
             Event::GraceOver => return Action::Nothing,
             Event::Look {
-                wrapper_stopped,
+                wrapper_helpless,
                 family_left,
-            } => return self.on_look(wrapper_stopped, family_left),
+            } => return self.on_look(wrapper_helpless, family_left),
         }
         self.next()
     }
@@ -92,10 +92,10 @@ impl State {
         }
     }
 
-    /// A pglock that is stopped cannot stop the command; when it goes on it finds it dead.
-    fn on_look(&mut self, wrapper_stopped: bool, family_left: bool) -> Action {
+    /// A pglock that is stopped, or hangs, cannot stop the command; when it goes on it finds it dead.
+    fn on_look(&mut self, wrapper_helpless: bool, family_left: bool) -> Action {
         match self.stopping {
-            Stopping::No if wrapper_stopped && !self.command_ended => self.stop_if_lost(),
+            Stopping::No if wrapper_helpless && !self.command_ended => self.stop_if_lost(),
             Stopping::Killed if family_left => Action::Kill,
             Stopping::Terminated | Stopping::Killed if !family_left && self.wrapper_gone => {
                 Action::Leave
@@ -211,7 +211,7 @@ mod tests {
 
         fn look(self) -> Event {
             Event::Look {
-                wrapper_stopped: self.wrapper == Wrapper::IsStopped,
+                wrapper_helpless: self.wrapper == Wrapper::IsStopped,
                 family_left: self.family_left,
             }
         }
@@ -295,8 +295,8 @@ mod tests {
     #[test]
     fn a_stopped_pglock_is_stood_in_for() {
         let mut state = State::new(OnLost::Stop);
-        let look = |wrapper_stopped| Event::Look {
-            wrapper_stopped,
+        let look = |wrapper_helpless| Event::Look {
+            wrapper_helpless,
             family_left: true,
         };
         assert_eq!(state.on_event(Event::SessionLost), Action::Nothing);

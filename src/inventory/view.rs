@@ -126,6 +126,9 @@ fn lock_view(mut row: Row) -> Option<LockView> {
     let lock = row.lock.take()?;
     let LockRow { key, granted, .. } = lock;
     let told = told(&row);
+    if told.as_ref().is_some_and(|told| is_bookkeeping(told, key)) {
+        return None;
+    }
     let is_pglock = told.as_ref().is_some_and(|told| told.command.is_some());
     let since = match (granted, lock.prepared) {
         (false, _) => lock.wait_start,
@@ -147,6 +150,16 @@ fn lock_view(mut row: Row) -> Option<LockView> {
     view.prepared_transaction = lock.prepared_transaction;
     view.blocked_by = lock.blocked_by;
     Some(view)
+}
+
+/// Whether that is the ticket or the marker of a session that waits in line, and is shown as such.
+fn is_bookkeeping(told: &Told, key: LockKey) -> bool {
+    let LockKey::Pair(class, _) = key else {
+        return false;
+    };
+    let waits = matches!(told.stage, Stage::Waiting(_));
+    let awaited = told.lock.as_ref().filter(|_| waits);
+    awaited.is_some_and(|lock| lock.key.queue_class() == class)
 }
 
 /// A pglock session that waits between two tries, unless it got the lock while the rows were read.

@@ -156,7 +156,10 @@ async fn prove(session: &mut Session, statement: &str) -> Result<Held, String> {
     match session.ask(statement, None).await.map(Proof::read) {
         Ok(Proof::Held) => Ok(Held::Unawaited),
         Ok(Proof::Awaited) => Ok(Held::Awaited),
-        Ok(Proof::Elsewhere) => Err("a pooler gave the session another backend".to_owned()),
+        Ok(Proof::Elsewhere) => Err(
+            "a pooler gave the session another backend (the lock stays on the former until the pooler closes that)"
+                .to_owned(),
+        ),
         Ok(Proof::Gone) => Err("the server says that this session no longer held it".to_owned()),
         Err(error) if session.is_lost(&error) => Err(session.ended_by(&error).await),
         Err(error) => Err(connection::describe(&error)),

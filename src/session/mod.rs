@@ -21,7 +21,9 @@ use self::pooler::Backends;
 pub use self::pooler::{Pooling, explain_refusal};
 pub use self::queue::Line;
 use self::statements::Answer;
-pub use self::statements::{Keepalive, halves, is_key, shielded_settings};
+#[cfg(test)]
+pub use self::statements::halves;
+pub use self::statements::{Keepalive, is_key, shielded_settings};
 use crate::connection::{self, Connected, LinkView, Opened, Settings, TcpSettings};
 use crate::exit::Fault;
 use crate::identity::Identity;
@@ -39,6 +41,8 @@ const GOODBYE_DEADLINE: Duration = Duration::from_secs(1);
 pub struct Session {
     client: Client,
     link: Link,
+    /// What ended it, once that was seen.
+    end: Option<String>,
     notifications: Notifications,
     socket: OwnedFd,
     /// What the connection parameters say about that.
@@ -148,6 +152,7 @@ impl Session {
             client,
             link,
             notifications,
+            end: None,
             socket,
             tcp: settings.tcp,
             server,
@@ -294,20 +299,24 @@ impl Session {
         }
     }
 
-    /// Waits for the end of the connection; what ended it. Cancel-safe.
+    /// Waits for the end of the connection; what ended it, however often that is asked. Cancel-safe.
     async fn ended(&mut self) -> String {
-        match (&mut self.link).await {
+        if let Some(end) = &self.end {
+            return end.clone();
+        }
+        let end = match (&mut self.link).await {
             Ok(Ok(())) => "the connection was closed".to_owned(),
             Ok(Err(error)) => connection::describe(&error),
             Err(panicked) => panicked.to_string(),
-        }
+        };
+        self.end.insert(end).clone()
     }
 
     /// Says goodbye, so that the server need not guess why the connection ended.
     pub async fn close(self) {
         drop(self.client);
-        // One that has ended may have been awaited already.
-        if !self.link.is_finished() {
+        // One that has ended was awaited already.
+        if self.end.is_none() {
             let _ = timeout(GOODBYE_DEADLINE, self.link).await;
         }
     }

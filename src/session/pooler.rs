@@ -13,6 +13,9 @@ use crate::exit::Fault;
 
 /// How often to look: a pooler that is busy with others may happen to give the same backend again.
 const ROUNDS: usize = 5;
+/// What goes before a statement, so that it waits for nobody's transactions.
+const ALONE: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED";
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 /// How long a statement may wait for a backend before that tells as much as its answer would.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -86,26 +89,25 @@ pub async fn examine(
     match found {
         Ok(backends) => {
             second.close().await;
-            Ok(backends)
+            let is_sure = backends != Backends::SharedByStatement
+                || refuses_transactions(settings, application_name).await?;
+            if is_sure {
+                return Ok(backends);
+            }
+            Err(Fault::CannotConnect.error("the pooler had no backend for a transaction"))
         }
         Err(error) => Err(second.explain(error).await),
     }
 }
 
-/// Why a statement that opens a transaction was refused with `said`: a pooler of single statements still lets
-/// others through.
+/// Why a statement that opens a transaction was refused with `said`: a pooler of single statements lets others
+/// through, and refuses the next transaction as well. One that had no backend for a moment is no such pooler.
 pub async fn explain_refusal(
     settings: &Settings,
     application_name: &str,
     said: &str,
 ) -> anyhow::Error {
-    let lets_others_through = async {
-        let session = Session::open(settings, application_name).await?;
-        let answer = backend_pid(&session.client, "").await;
-        session.close().await;
-        anyhow::Ok(answer?.is_some())
-    };
-    match lets_others_through.await {
+    match refuses_transactions(settings, application_name).await {
         Ok(true) => Fault::Unfit.error(format!(
             "a pooler keeps a backend for one statement only, so that it cannot hold a lock ({said}): {}",
             connection::way_around_pooler(settings)
@@ -114,14 +116,32 @@ pub async fn explain_refusal(
     }
 }
 
+/// Whether single statements pass, and another transaction is refused as well.
+async fn refuses_transactions(settings: &Settings, application_name: &str) -> anyhow::Result<bool> {
+    let session = Session::open(settings, application_name).await?;
+    let lets_others_through = backend_pid(&session.client, ALONE).await?.is_some();
+    let transaction = backend_pid(&session.client, BEGIN).await;
+    if transaction.is_ok() {
+        session.client.simple_query("ROLLBACK").await?;
+    }
+    session.close().await;
+    let refuses_again = transaction.is_err_and(|error| is_refusal(&error));
+    Ok(lets_others_through && refuses_again)
+}
+
+/// `protocol_violation`, the only SQLSTATE that `PgBouncer` knows.
+fn is_refusal(error: &Error) -> bool {
+    error.code() == Some(&SqlState::PROTOCOL_VIOLATION)
+}
+
 async fn compare(first: &Client, second: &Client) -> Result<Backends, Error> {
     let mut fixed = 0;
     for _ in 0..ROUNDS {
-        let Some(before) = backend_pid(first, "").await? else {
+        let Some(before) = backend_pid(first, ALONE).await? else {
             return Ok(Backends::Shared);
         };
-        let other = match backend_pid(second, "BEGIN; ").await {
-            Err(error) if error.code() == Some(&SqlState::PROTOCOL_VIOLATION) => {
+        let other = match backend_pid(second, BEGIN).await {
+            Err(error) if is_refusal(&error) => {
                 return Ok(Backends::SharedByStatement);
             }
             other => other?,
@@ -130,7 +150,7 @@ async fn compare(first: &Client, second: &Client) -> Result<Backends, Error> {
             return Ok(Backends::Unknown);
         };
         // A backend that was lent out need not be waited for.
-        let is_kept = other != before && backend_pid(first, "").await? == Some(before);
+        let is_kept = other != before && backend_pid(first, ALONE).await? == Some(before);
         second.simple_query("ROLLBACK").await?;
         if !is_kept {
             return Ok(Backends::Shared);
@@ -142,7 +162,7 @@ async fn compare(first: &Client, second: &Client) -> Result<Backends, Error> {
 
 /// The backend that answers; `None` when none does in time.
 async fn backend_pid(client: &Client, begin: &str) -> Result<Option<i32>, Error> {
-    let sql = format!("{begin}SELECT pg_catalog.pg_backend_pid() AS pid");
+    let sql = format!("{begin}; SELECT pg_catalog.pg_backend_pid() AS pid");
     let Ok(answer) = timeout(PATIENCE, client.simple_query(&sql)).await else {
         return Ok(None);
     };

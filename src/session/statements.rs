@@ -6,12 +6,14 @@ mod pg_locks;
 pub mod queue;
 mod shield;
 
-pub use self::pg_locks::{halves, is_key};
-pub use self::queue::{Joined, Look};
 use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 
 pub use self::keepalive::{Keepalive, keepalive, read_keepalive};
 use self::lock_calls::LockCalls;
+#[cfg(test)]
+pub use self::pg_locks::halves;
+pub use self::pg_locks::is_key;
+pub use self::queue::{Joined, Look};
 use self::shield::{Extent, READ_COMMITTED, set_config, shield};
 pub use self::shield::{shield_alone, shielded, shielded_settings};
 use super::{Request, Scope, Server, Wait};
@@ -153,6 +155,9 @@ fn try_in_session(request: &Request, wait: Wait, backend_pid: i32, server: &Serv
 
 /// The transaction stays open when the lock was granted; whichever backend it is on is the session's until it
 /// ends. What is set lasts as long, so a pooler hands nothing of it on.
+///
+/// Locks of one backend do not exclude one another, and a pooler's may have one that another of its clients took for
+/// the session. Only the list of all locks shows that, whose cost grows with it.
 fn try_in_transaction(request: &Request, server: &Server) -> String {
     let shield = shield(server, Some(request), Extent::Transaction);
     let name = set_application_name(request, Stage::Holding, Extent::Transaction);
@@ -160,10 +165,14 @@ fn try_in_transaction(request: &Request, server: &Server) -> String {
     let is_genuine = calls.are_genuine();
     let try_lock = calls.try_lock;
     let at = moment("now");
+    let path = set_config("search_path", "pg_catalog, pg_temp", Extent::Transaction);
+    let is_key = is_key(request.identity.lock.key);
     format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED; {shield}, {name}; \
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; SELECT {path}; {shield}, {name}; \
          SELECT CASE WHEN {IS_STANDBY} THEN 'standby' \
              WHEN NOT {is_genuine} THEN 'foreign' \
+             WHEN EXISTS (SELECT FROM pg_locks l WHERE l.pid = pg_backend_pid() AND l.locktype = 'advisory' \
+                 AND {is_key}) THEN 'busy' \
              WHEN NOT {try_lock} THEN 'busy' \
              ELSE 'granted' END AS answer, {BACKEND} AS backend, {at} AS at"
     )

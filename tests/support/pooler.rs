@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -29,7 +30,9 @@ pub enum PoolMode {
 /// A running pooler, which ends with this value or with the test process.
 pub struct Pooler {
     watchdog: Watchdog,
-    pid: Pid,
+    /// The program and its arguments.
+    words: Vec<String>,
+    pid: AtomicI32,
 }
 
 impl Pooler {
@@ -120,7 +123,22 @@ impl Pooler {
     /// Stops `PgBouncer`'s only process: its kernel still takes and acknowledges what is sent to it.
     #[track_caller]
     pub fn freeze(&self) {
-        kill(self.pid, Signal::SIGSTOP).expect("it runs as long as this lives");
+        kill(self.pid(), Signal::SIGSTOP).expect("it runs as long as this lives");
+    }
+
+    /// Stops `PgBouncer`, which drops all its connections, and waits until it has ended.
+    #[track_caller]
+    pub fn stop(&self) {
+        kill(self.pid(), Signal::SIGTERM).expect("it runs as long as this lives");
+        until("the end of the pooler", || self.watchdog.saw_the_end());
+    }
+
+    /// Starts the stopped pooler with the same settings.
+    #[track_caller]
+    pub fn start_again(&self) {
+        let pid = self.watchdog.launch(&self.words());
+        self.pid.store(pid.as_raw(), Ordering::SeqCst);
+        self.await_start();
     }
 
     /// Everything the pooler has logged.
@@ -144,14 +162,31 @@ impl Pooler {
         let data = watchdog.directory().join("data");
         watchdog.run(&["mkdir", path(&data)]);
         let there = ["env", "-C", path(&data)];
-        let pid = watchdog.launch(&[&there, words].concat());
-        let pooler = Self { watchdog, pid };
-        until("the start of the pooler", || {
-            let ended = pooler.watchdog.saw_the_end();
-            assert!(!ended, "{words:?} has ended:\n{}", pooler.log());
-            pooler.try_client("postgres").is_ok()
-        });
+        let words = there.iter().chain(words).copied();
+        let pooler = Self {
+            words: words.map(str::to_owned).collect(),
+            watchdog,
+            pid: AtomicI32::new(0),
+        };
+        pooler.start_again();
         pooler
+    }
+
+    #[track_caller]
+    fn await_start(&self) {
+        until("the start of the pooler", || {
+            let ended = self.watchdog.saw_the_end();
+            assert!(!ended, "{:?} has ended:\n{}", self.words, self.log());
+            self.try_client("postgres").is_ok()
+        });
+    }
+
+    fn words(&self) -> Vec<&str> {
+        self.words.iter().map(String::as_str).collect()
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.pid.load(Ordering::SeqCst))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What /proc says of processes that are nobody's children here.
 
 use std::fs;
+use std::path::Path;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -10,6 +11,14 @@ pub fn process_state(pid: Pid) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may itself hold blanks and parentheses.
     stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Whether a signal that the process blocks waits for it: another of its kind would be lost.
+pub fn is_pending(pid: Pid, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+    let pending = pending.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    pending.is_some_and(|mask| mask >> (signal as i32 - 1) & 1 == 1)
 }
 
 /// Kills a process and all its descendants. For what a failing test leaves behind: a killed pglock stops nobody.
@@ -31,6 +40,14 @@ pub fn child_named(parent: Pid, program: &str) -> Option<Pid> {
     let name = |pid: Pid| fs::read_to_string(format!("/proc/{pid}/comm"));
     let is_wanted = |pid: &Pid| name(*pid).is_ok_and(|name| name.trim_end() == program);
     children_of(parent).into_iter().find(is_wanted)
+}
+
+/// Whether any process has this as its working directory.
+pub fn anybody_works_in(directory: &Path) -> bool {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| fs::read_link(entry.path().join("cwd")).ok())
+        .any(|place| place == directory)
 }
 
 /// The processes whose parent this is.

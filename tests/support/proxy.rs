@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -20,17 +20,27 @@ pub struct Proxy {
 
 struct Shared {
     target: SockAddr,
-    delay: Duration,
+    delay: Mutex<Duration>,
+    /// How many flights of a connection are let through.
+    most_flights: usize,
     closed: AtomicBool,
     frozen: Mutex<bool>,
     thawed: Condvar,
-    connections: Mutex<Vec<Arc<Connection>>>,
+    connections: Mutex<Vec<Known>>,
+}
+
+/// What is remembered of a connection; its sockets are closed as soon as nobody relays any more.
+struct Known {
+    connection: Weak<Connection>,
+    turns: Arc<Mutex<Turns>>,
 }
 
 struct Connection {
     client: Socket,
     server: Socket,
-    turns: Mutex<Turns>,
+    turns: Arc<Mutex<Turns>>,
+    /// It is to end without a farewell.
+    reset: AtomicBool,
 }
 
 /// Who spoke last, and how often the client began to.
@@ -55,16 +65,27 @@ impl Proxy {
     /// The same in front of a pooler, which itself has a Unix socket only.
     pub fn to_pooler(pooler: &Pooler) -> Self {
         let target = SockAddr::unix(pooler.socket()).expect("a short path");
-        Self::toward(target, Duration::ZERO)
+        Self::toward(target, Duration::ZERO, usize::MAX)
     }
 
     /// The same, and each piece of data arrives this much later: a round trip takes twice the delay.
     pub fn with_delay(server: &Server, delay: Duration) -> Self {
         let host: IpAddr = server.host().parse().expect("a numeric address");
-        Self::toward(SocketAddr::new(host, server.port()).into(), delay)
+        Self::toward(
+            SocketAddr::new(host, server.port()).into(),
+            delay,
+            usize::MAX,
+        )
     }
 
-    fn toward(target: SockAddr, delay: Duration) -> Self {
+    /// Cuts each connection when the client has sent so often, before that arrives.
+    pub fn cutting_after(server: &Server, flights: usize) -> Self {
+        let host: IpAddr = server.host().parse().expect("a numeric address");
+        let target = SocketAddr::new(host, server.port()).into();
+        Self::toward(target, Duration::ZERO, flights)
+    }
+
+    fn toward(target: SockAddr, delay: Duration, most_flights: usize) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
         let port = listener
             .local_addr()
@@ -72,7 +93,8 @@ impl Proxy {
             .port();
         let shared = Arc::new(Shared {
             target,
-            delay,
+            delay: Mutex::new(delay),
+            most_flights,
             closed: AtomicBool::new(false),
             frozen: Mutex::new(false),
             thawed: Condvar::new(),
@@ -101,19 +123,32 @@ impl Proxy {
     /// The first packet counts, so this is the number of round trips, and one more for the good-bye that a client
     /// sends without awaiting an answer.
     pub fn flights(&self) -> Vec<usize> {
-        let connections = self.shared.connections();
+        let connections = self.shared.connections.lock().unwrap();
         connections
             .iter()
             .map(|each| each.turns.lock().unwrap().flights)
             .collect()
     }
 
+    /// From now on each piece of data arrives this much later.
+    pub fn set_delay(&self, delay: Duration) {
+        *self.shared.delay.lock().unwrap() = delay;
+    }
+
     /// Closes all connections; new ones are taken.
     pub fn cut(&self) {
         self.shared
-            .connections()
+            .open_connections()
             .iter()
             .for_each(|each| each.close());
+    }
+
+    /// Resets all connections, as a firewall does that forgot them (RST); new ones are taken.
+    pub fn reset(&self) {
+        self.shared
+            .open_connections()
+            .iter()
+            .for_each(|each| each.reset());
     }
 
     /// Keeps back all data, in both directions, as a network does that loses everything.
@@ -139,12 +174,15 @@ impl Drop for Proxy {
 }
 
 impl Shared {
-    fn connections(&self) -> MutexGuard<'_, Vec<Arc<Connection>>> {
-        self.connections.lock().unwrap()
+    fn open_connections(&self) -> Vec<Arc<Connection>> {
+        let connections = self.connections.lock().unwrap();
+        let open = connections.iter();
+        open.filter_map(|each| each.connection.upgrade()).collect()
     }
 
     fn let_pass(&self) {
-        thread::sleep(self.delay);
+        let delay = *self.delay.lock().unwrap();
+        thread::sleep(delay);
         let frozen = self.frozen.lock().unwrap();
         drop(self.thawed.wait_while(frozen, |frozen| *frozen));
     }
@@ -157,11 +195,22 @@ impl Connection {
         drop(self.server.shutdown(Shutdown::Both));
     }
 
-    fn note(&self, direction: Direction) {
+    fn reset(&self) {
+        self.reset.store(true, Ordering::SeqCst);
+        for socket in [&self.client, &self.server] {
+            // Closing then sends RST (socket(7), SO_LINGER); to end what is read sends nothing, and wakes who relays.
+            drop(socket.set_linger(Some(Duration::ZERO)));
+            drop(socket.shutdown(Shutdown::Read));
+        }
+    }
+
+    /// How often the client has begun to speak, with this.
+    fn note(&self, direction: Direction) -> usize {
         let mut turns = self.turns.lock().unwrap();
         let from_client = matches!(direction, Direction::ToServer);
         turns.flights += usize::from(from_client && !turns.client_spoke_last);
         turns.client_spoke_last = from_client;
+        turns.flights
     }
 }
 
@@ -182,12 +231,17 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
                 socket.set_tcp_nodelay(true).expect("TCP takes it");
             }
         }
+        let turns = Arc::default();
         let connection = Arc::new(Connection {
             client,
             server,
-            turns: Mutex::default(),
+            turns: Arc::clone(&turns),
+            reset: AtomicBool::new(false),
         });
-        shared.connections().push(Arc::clone(&connection));
+        shared.connections.lock().unwrap().push(Known {
+            connection: Arc::downgrade(&connection),
+            turns,
+        });
         for direction in [Direction::ToServer, Direction::ToClient] {
             let (shared, connection) = (Arc::clone(shared), Arc::clone(&connection));
             thread::spawn(move || relay(direction, &connection, &shared));
@@ -209,11 +263,15 @@ fn relay(direction: Direction, connection: &Connection, shared: &Shared) {
     let mut buffer = [0; 16 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         // Before it is passed on, or the answer could be noted first.
-        connection.note(direction);
+        if connection.note(direction) > shared.most_flights {
+            connection.close();
+        }
         shared.let_pass();
         if to.write_all(&buffer[..count]).is_err() {
             connection.close();
         }
     }
-    drop(to.shutdown(Shutdown::Write));
+    if !connection.reset.load(Ordering::SeqCst) {
+        drop(to.shutdown(Shutdown::Write));
+    }
 }

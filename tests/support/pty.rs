@@ -32,7 +32,7 @@ impl Pty {
     /// Starts the command as the leader of a session on a new terminal of 24 lines of 80 columns.
     #[track_caller]
     pub fn start(command: &mut Command, server_log: Option<PathBuf>) -> Self {
-        let (master, terminal) = open().expect("the system has a free pseudo-terminal");
+        let (master, terminal) = open_terminal().expect("the system has a free pseudo-terminal");
         sys::resize_terminal(&master, ROWS, COLUMNS).expect("a terminal has a size");
         let side = || Stdio::from(terminal.try_clone().expect("descriptors can be copied"));
         command
@@ -85,6 +85,11 @@ impl Pty {
         self.running.pid()
     }
 
+    /// Whether the process has not ended yet.
+    pub fn is_running(&mut self) -> bool {
+        self.running.is_running()
+    }
+
     /// Sends a signal to the process alone.
     #[track_caller]
     pub fn signal(&mut self, signal: Signal) {
@@ -104,7 +109,7 @@ impl Pty {
 }
 
 /// Opens both sides, close-on-exec from the first moment: another test's process must not keep a terminal open.
-fn open() -> nix::Result<(File, File)> {
+pub fn open_terminal() -> nix::Result<(File, File)> {
     let master: PtyMaster = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC)?;
     grantpt(&master)?;
     unlockpt(&master)?;

@@ -9,6 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::installation::{program, template};
+use super::process::anybody_works_in;
 use super::server_log;
 use super::wait::until;
 use super::watchdog::Watchdog;
@@ -150,6 +151,16 @@ impl Server {
         };
         kill(self.postmaster_pid(), signal).expect("the server runs");
         until("the end of the server", || self.watchdog.saw_the_end());
+    }
+
+    /// Kills the postmaster, and waits until its server's last process has noticed.
+    pub fn crash(&self) {
+        kill(self.postmaster_pid(), Signal::SIGKILL).expect("the server runs");
+        until("the end of the server", || self.watchdog.saw_the_end());
+        let data = self.data_dir();
+        until("the end of the server's processes", || {
+            !anybody_works_in(&data)
+        });
     }
 
     /// Starts the stopped server with the same data, settings and addresses.

@@ -44,11 +44,12 @@ impl LockCalls {
     }
 
     /// Whether the catalog says that the function is the built-in one; asked by function call it costs a tenth
-    /// of what a query of `pg_proc` does in a fresh session.
+    /// of what a query of `pg_proc` does in a fresh session. It may quote what needs no quotes
+    /// (`quote_all_identifiers`).
     pub fn are_genuine(&self) -> String {
         let Self { oid, source, .. } = self;
         format!(
-            "pg_catalog.textlike(pg_catalog.pg_get_functiondef({oid}), \
+            "pg_catalog.textlike(pg_catalog.replace(pg_catalog.pg_get_functiondef({oid}), '\"', ''), \
              '%LANGUAGE internal%$function${source}$function$%')"
         )
     }

@@ -4,15 +4,15 @@ use super::is_backend;
 use crate::session::{Request, Server};
 
 /// In front of everything: in a transaction that is serializable and deferrable by default, any statement may
-/// wait for those of others.
-pub const READ_COMMITTED: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED";
+/// wait for those of others. No timeout of the role counts for what follows, in this message alone.
+pub const READ_COMMITTED: &str =
+    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0";
 
 /// `statement` behind what keeps a role's defaults from it, in a message that leaves nothing behind.
 pub fn shielded(statement: &str) -> String {
     format!(
         "{READ_COMMITTED}; \
-         SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true), \
-             pg_catalog.set_config('statement_timeout', '0', true); \
+         SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true); \
          {statement}"
     )
 }

@@ -1,0 +1,251 @@
+//! Waiting in line: in order of arrival, woken by who leaves, and in nobody's way.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use postgres::Client;
+
+use crate::support::{Pglock, Running, Server, holders, process_state, until, waiters, within};
+
+/// Between two looks of the first in line at a lock whose holder tells nobody, and some more for a busy machine.
+const POLL: Duration = Duration::from_millis(2500);
+
+#[test]
+fn waiters_are_served_in_order_of_arrival() {
+    let server = Server::start();
+    for role in ["first", "second", "third"] {
+        server.execute(&format!("CREATE ROLE {role} LOGIN"));
+    }
+    let mut client = server.client();
+    let holder = Pglock::new(&server).hold("order");
+    let queue: Vec<Running> = (0..20)
+        .map(|at| {
+            let role = ["first", "second", "third"][at % 3];
+            let waiter = Pglock::new(&server).env("PGUSER", role);
+            let waiter = waiter.args(["run", "order", "date", "+%s%N"]).spawn();
+            until("a ticket", || tickets(&mut client) == at + 1);
+            waiter
+        })
+        .collect();
+    assert_eq!(waiters(&mut client, "order").len(), 20);
+    let listed = Pglock::new(&server).args(["list", "--json"]).run();
+    assert_eq!(
+        listed.stdout.matches("\"name\":\"order\"").count(),
+        21,
+        "{}",
+        listed.stdout
+    );
+
+    let begun = Instant::now();
+    holder.let_go().assert_code(0).assert_stderr("");
+    let times: Vec<u64> = queue.into_iter().map(time_of).collect();
+    let took = begun.elapsed();
+    assert!(times.is_sorted(), "{times:?}");
+    // Twenty processes and sessions have to end; a poll each would take ten times as long.
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    assert_eq!(tickets(&mut client), 0);
+    drop(client);
+    server.stop(crate::support::Shutdown::Smart);
+    assert_eq!(server.log_lines_at_or_above_warning(), [""; 0]);
+}
+
+#[test]
+fn a_stopped_waiter_delays_the_others_by_little() {
+    let server = Server::start();
+    let mut client = server.client();
+    let holder = Pglock::new(&server).hold("stopped");
+    let mut queue: Vec<Running> = (0..6)
+        .map(|at| {
+            let waiter = Pglock::new(&server).through(&["setsid"]);
+            let waiter = waiter.args(["run", "stopped", "date", "+%s%N"]).spawn();
+            until("a ticket", || tickets(&mut client) == at + 1);
+            waiter
+        })
+        .collect();
+    let mut stopped = queue.remove(2);
+    stopped.signal(Signal::SIGSTOP);
+    until("its stop", || process_state(stopped.pid()) == Some('T'));
+    let mut last = Instant::now();
+    holder.let_go().assert_code(0);
+    let mut times = Vec::new();
+    for waiter in queue {
+        times.push(time_of(waiter));
+        let late = last.elapsed();
+        assert!(late < Duration::from_secs(3), "{late:?}");
+        last = Instant::now();
+    }
+    assert!(times.is_sorted(), "{times:?}");
+    stopped.signal(Signal::SIGCONT);
+    time_of(stopped);
+}
+
+#[test]
+fn a_killed_waiter_leaves_no_trace() {
+    let server = Server::start();
+    let mut client = server.client();
+    let holder = Pglock::new(&server).hold("killed");
+    let waiter = || {
+        Pglock::new(&server)
+            .args(["run", "killed", "echo", "ran"])
+            .spawn()
+    };
+    let mut killed = waiter();
+    until("a ticket", || tickets(&mut client) == 1);
+    let next = waiter();
+    until("two tickets", || tickets(&mut client) == 2);
+    killed.signal(Signal::SIGKILL);
+    within(Duration::from_secs(2), "one ticket", || {
+        tickets(&mut client) == 1
+    });
+    holder.let_go().assert_code(0);
+    next.wait().assert_code(0).assert_stdout("ran\n");
+    assert_eq!(tickets(&mut client), 0);
+}
+
+#[test]
+fn a_holder_that_tells_nobody_is_noticed() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut foreign = server.client();
+    let key = "SELECT pg_advisory_lock(4711)";
+    foreign.batch_execute(key).unwrap();
+    let waiter = || {
+        Pglock::new(&server)
+            .args(["run", "--raw", "4711", "cat"])
+            .spawn()
+    };
+    let mut first = waiter();
+    until("a ticket", || tickets(&mut client) == 1);
+    let unlocked = Instant::now();
+    foreign
+        .batch_execute("SELECT pg_advisory_unlock(4711)")
+        .unwrap();
+    first.write(b"mine\n");
+    first.wait_line("mine");
+    assert!(unlocked.elapsed() < POLL, "{:?}", unlocked.elapsed());
+
+    let mut second = waiter();
+    until("a ticket", || tickets(&mut client) == 1);
+    let ended = Instant::now();
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE objid = 4711 AND granted";
+    client.batch_execute(end).unwrap();
+    second.write(b"mine\n");
+    second.wait_line("mine");
+    assert!(ended.elapsed() < POLL, "{:?}", ended.elapsed());
+    first.wait().assert_code(123);
+    second.let_go().assert_code(0);
+}
+
+#[test]
+fn those_who_share_the_lock_come_in_together() {
+    let server = Server::start();
+    let mut client = server.client();
+    let holder = Pglock::new(&server).hold("shared");
+    let mut together: Vec<Running> = (0..4)
+        .map(|at| {
+            let waiter = Pglock::new(&server)
+                .args(["run", "-s", "shared", "cat"])
+                .spawn();
+            until("a ticket", || tickets(&mut client) == at + 1);
+            waiter
+        })
+        .collect();
+    let freed = Instant::now();
+    holder.let_go().assert_code(0);
+    for waiter in &mut together {
+        waiter.write(b"in\n");
+        waiter.wait_line("in");
+    }
+    assert!(freed.elapsed() < POLL, "{:?}", freed.elapsed());
+    assert_eq!(holders(&mut client, "shared").len(), 4);
+    for waiter in together {
+        waiter.let_go().assert_code(0).assert_stderr("");
+    }
+}
+
+#[test]
+fn who_gives_up_leaves_no_trace_and_passes_the_turn_on() {
+    let server = Server::start();
+    let mut client = server.client();
+    let holder = Pglock::new(&server).hold("given-up");
+    let words = ["run", "-w", "1s", "given-up", "echo", "ran"];
+    let impatient = Pglock::new(&server).args(words).spawn();
+    until("a ticket", || tickets(&mut client) == 1);
+    let patient = Pglock::new(&server)
+        .args(["run", "given-up", "echo", "ran"])
+        .spawn();
+    until("two tickets", || tickets(&mut client) == 2);
+    impatient
+        .wait()
+        .assert_code(75)
+        .assert_stdout("")
+        .assert_one_message()
+        .assert_stderr_has("given-up is held by postgres");
+    until("one ticket", || tickets(&mut client) == 1);
+    let freed = Instant::now();
+    holder.let_go().assert_code(0);
+    patient.wait().assert_code(0).assert_stdout("ran\n");
+    assert!(freed.elapsed() < POLL, "{:?}", freed.elapsed());
+}
+
+#[test]
+fn an_index_is_built_concurrently_while_others_wait() {
+    let server = Server::start();
+    let mut client = server.client();
+    client
+        .batch_execute("CREATE TABLE t AS SELECT generate_series(1, 1000) AS n")
+        .unwrap();
+    let socket = server.socket_dir().display().to_string();
+    let psql = format!(
+        "read -r line; psql -X -h {socket} -p {} -U postgres -d postgres -c 'CREATE INDEX CONCURRENTLY ON t (n)'",
+        server.port()
+    );
+    let words = ["run", "index", "sh", "-c", &psql];
+    let mut builder = Pglock::new(&server).args(words).spawn();
+    until("the lock", || holders(&mut client, "index").len() == 1);
+    let waiting: Vec<Running> = (0..5)
+        .map(|_| Pglock::new(&server).args(["run", "index", "true"]).spawn())
+        .collect();
+    until("five tickets", || tickets(&mut client) == 5);
+    for _ in 0..50 {
+        let row = client
+            .query_one(
+                "SELECT count(*) FILTER (WHERE state <> 'active' AND (backend_xmin IS NOT NULL OR xact_start IS NOT NULL)) \
+                 FROM pg_stat_activity WHERE application_name LIKE 'pglock? %'",
+                &[],
+            )
+            .unwrap();
+        assert_eq!(row.get::<_, i64>(0), 0);
+    }
+    let begun = Instant::now();
+    builder.write(b"go\n");
+    builder
+        .wait()
+        .assert_code(0)
+        .assert_stdout("CREATE INDEX\n");
+    assert!(
+        begun.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        begun.elapsed()
+    );
+    for waiter in waiting {
+        waiter.wait().assert_code(0).assert_stderr("");
+    }
+}
+
+/// How many tickets of queues there are on the server; no test here takes such locks otherwise.
+#[track_caller]
+fn tickets(client: &mut Client) -> usize {
+    let tickets =
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND objid > 0";
+    let count: i64 = client.query_one(tickets, &[]).unwrap().get(0);
+    count.try_into().unwrap()
+}
+
+/// What `date` said.
+#[track_caller]
+fn time_of(waiter: Running) -> u64 {
+    let finished = waiter.wait();
+    finished.assert_code(0).assert_stderr("");
+    finished.stdout.trim().parse().unwrap()
+}
