@@ -39,6 +39,7 @@ complete -c pglock -n "__fish_pglock_needs_command" -f -a "release" -d 'Free a l
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "key" -d 'Print the key of each NAME, one a line; needs no server'
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "check" -d 'Say whether this connection is fit to hold locks'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s w -l timeout -d 'Wait at most this long for connection and lock together; 0 is like `try`' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -l max-waiters -d 'Do not join the queue if N others already wait; exit with 75' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s E -l conflict-exit-code -d 'Exit with N (0-255) instead of 75 when the lock was not obtained' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s c -l command -d 'Run STRING with /bin/sh -c' -r
@@ -46,6 +47,9 @@ complete -c pglock -n "__fish_pglock_using_subcommand run" -l scope -d 'What of 
 transaction\t'One transaction, for poolers that share out sessions'"
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l lease -d 'How long the server may go without hearing of this host before it frees the lock [default: 30s]' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l grace -d 'Time between TERM and KILL when pglock itself stops the command [default: 10s]' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -l hold-at-least -d 'Keep the lock this long after it was taken, even if COMMAND ended sooner' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -l max-runtime -d 'Stop COMMAND when it has run this long: TERM, and KILL after the grace; exit with 124' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -l jitter -d 'Wait a random time up to this before connecting' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l on-lost -d 'What to do with COMMAND when the lock is lost while it runs' -r -f -a "stop\t'TERM to everything of it, KILL after the grace'
 warn\t'Say so, and let it finish'"
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
@@ -68,6 +72,9 @@ complete -c pglock -n "__fish_pglock_using_subcommand try" -l scope -d 'What of 
 transaction\t'One transaction, for poolers that share out sessions'"
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l lease -d 'How long the server may go without hearing of this host before it frees the lock [default: 30s]' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l grace -d 'Time between TERM and KILL when pglock itself stops the command [default: 10s]' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -l hold-at-least -d 'Keep the lock this long after it was taken, even if COMMAND ended sooner' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -l max-runtime -d 'Stop COMMAND when it has run this long: TERM, and KILL after the grace; exit with 124' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -l jitter -d 'Wait a random time up to this before connecting' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l on-lost -d 'What to do with COMMAND when the lock is lost while it runs' -r -f -a "stop\t'TERM to everything of it, KILL after the grace'
 warn\t'Say so, and let it finish'"
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r

@@ -48,6 +48,11 @@ pub enum Patience {
 /// What the patience came to.
 pub enum Acquired {
     Held(HeldLock),
+    /// Somebody else holds the lock, and as many others wait as may.
+    QueueFull {
+        session: Session,
+        waiting: u32,
+    },
     /// Somebody else holds the lock; the session is still open.
     NotObtained(Session),
     /// This signal ended the wait.
@@ -143,6 +148,14 @@ async fn part(attempt: impl Future<Output = anyhow::Result<Attempt>>) {
 }
 
 impl Patience {
+    /// The same, beginning later.
+    pub fn postponed_by(self, delay: Duration) -> Self {
+        match self {
+            Self::Until(deadline) => Self::Until(deadline + delay),
+            Self::None | Self::Unlimited => self,
+        }
+    }
+
     fn first_wait(self, scope: Scope) -> Wait {
         match (self, scope) {
             (Self::None, _) | (_, Scope::Transaction) => Wait::Unannounced,

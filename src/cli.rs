@@ -185,6 +185,10 @@ pub struct RunArgs {
     #[arg(short, long)]
     pub nonblock: bool,
 
+    /// Do not join the queue if N others already wait; exit with 75
+    #[arg(long, value_name = "N")]
+    pub max_waiters: Option<u32>,
+
     #[command(flatten)]
     pub job: JobArgs,
 }
@@ -231,6 +235,23 @@ pub struct JobArgs {
     /// than 30s the default is a third of it.
     #[arg(long, value_name = "DURATION")]
     pub grace: Option<String>,
+
+    /// Keep the lock this long after it was taken, even if COMMAND ended sooner
+    ///
+    /// For jobs that are shorter than the difference between the clocks of the hosts. A signal to pglock ends the
+    /// holding.
+    #[arg(long, value_name = "DURATION")]
+    pub hold_at_least: Option<String>,
+
+    /// Stop COMMAND when it has run this long: TERM, and KILL after the grace; exit with 124
+    #[arg(long, value_name = "DURATION")]
+    pub max_runtime: Option<String>,
+
+    /// Wait a random time up to this before connecting
+    ///
+    /// It does not count for --timeout.
+    #[arg(long, value_name = "DURATION")]
+    pub jitter: Option<String>,
 
     /// No guardian: if pglock is killed with -9 the lock goes at once
     ///
@@ -390,7 +411,7 @@ pub struct CheckArgs {
 }
 
 /// What each exit status means, for --help and the manual page.
-pub const EXIT_STATUS: [(&str, &str); 12] = [
+pub const EXIT_STATUS: [(&str, &str); 13] = [
     ("the command's own", "the command ran to its end"),
     (
         "128+N",
@@ -417,6 +438,7 @@ pub const EXIT_STATUS: [(&str, &str); 12] = [
         "123",
         "the lock was lost while the command ran; the command was stopped, unless --on-lost warn",
     ),
+    ("124", "the command overran --max-runtime and was stopped"),
     (
         "125",
         "pglock failed otherwise: usage, configuration, an unexpected server error",

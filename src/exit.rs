@@ -21,12 +21,14 @@ pub enum Outcome {
     StillHeld(Vec<String>),
     /// The server refused to terminate a holder; a line for each that is left.
     Denied(Vec<String>),
+    /// The command ran longer than it may, and was stopped.
+    Overran(String),
     /// The lock was lost while the command ran; `None` when that was said at once.
     Lost(Option<String>),
 }
 
 /// How the command itself ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CommandEnd {
     Exited(u8),
     Killed { signal: i32 },
@@ -48,6 +50,7 @@ impl Outcome {
             Self::StillHeld(_) => NOT_OBTAINED,
             Self::Denied(_) => 120,
             Self::Lost(_) => 123,
+            Self::Overran(_) => 124,
         }
     }
 
@@ -65,7 +68,8 @@ impl Outcome {
             | Self::NotObtained { .. }
             | Self::StillHeld(_)
             | Self::Denied(_)
-            | Self::Lost(_) => None,
+            | Self::Lost(_)
+            | Self::Overran(_) => None,
         }
     }
 
@@ -73,6 +77,7 @@ impl Outcome {
     pub fn messages(&self) -> &[String] {
         match self {
             Self::NotObtained { message, .. } | Self::Lost(message) => message.as_slice(),
+            Self::Overran(message) => std::slice::from_ref(message),
             Self::StillHeld(messages) | Self::Denied(messages) => messages,
             Self::Done | Self::NothingHeld | Self::Command(_) | Self::Interrupted { .. } => &[],
         }

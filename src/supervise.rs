@@ -27,6 +27,8 @@ pub struct Supervisor<'a> {
     pub child: &'a mut Child,
     pub signals: &'a mut Signals,
     pub terms: Terms,
+    /// When the command has run as long as it may.
+    pub overruns: Option<Instant>,
     pub report: &'a Reporter,
     pub lock: &'a Lock,
 }
@@ -49,6 +51,16 @@ impl Supervisor<'_> {
         self.until_the_end(running, pin!(lost)).await.map(drop)
     }
 
+    /// Keeps the lock until then, though the command has ended, unless a signal comes; the error is why it was lost.
+    pub async fn hold_until(&mut self, held: &mut HeldLock, end: Instant) -> Result<(), String> {
+        tokio::select! {
+            biased;
+            _ = self.signals.next_ending() => Ok(()),
+            cause = held.lost() => Err(cause),
+            () = sleep_until(end) => Ok(()),
+        }
+    }
+
     async fn until_the_end(
         &mut self,
         mut state: State,
@@ -58,6 +70,7 @@ impl Supervisor<'_> {
             child,
             signals,
             terms,
+            overruns,
             report,
             lock,
         } = self;
@@ -73,6 +86,7 @@ impl Supervisor<'_> {
                     },
                     caught => Event::Signal(caught),
                 },
+                () = sleep_until(overruns.unwrap_or_else(Instant::now)), if overruns.is_some() && state.can_overrun() => Event::Overran,
                 cause = &mut lost, if state.is_held() => Event::Lost(cause),
                 () = sleep(LOOK_AGAIN), if state.is_stopping() => Event::Reaped {
                     command: None,
@@ -92,7 +106,7 @@ impl Supervisor<'_> {
                     ));
                 }
                 Action::Terminate => {
-                    report.detail(|| "the lock was lost: stopping the command".to_owned());
+                    report.detail(|| "stopping the command".to_owned());
                     complain(child.signal_all(Signal::SIGTERM));
                     grace_ends = Some(Instant::now() + terms.grace);
                 }

@@ -33,6 +33,7 @@ mod round_trips;
 mod scope_transaction;
 mod secrets;
 mod server_log;
+mod sharing_out;
 mod signals;
 mod support;
 mod templates;

@@ -27,6 +27,13 @@ pub async fn wait(
         signal = signals.next_ending() => return Ok(Acquired::Interrupted(signal?)),
         joined = session.join(request, since) => joined?,
     };
+    if request.most_waiters.is_some_and(|most| ahead >= most) {
+        session.leave(request, line).await?;
+        return Ok(Acquired::QueueFull {
+            session,
+            waiting: ahead,
+        });
+    }
     report.detail(|| format!("somebody else holds the lock: waiting, {ahead} ahead in line"));
     let mut turn = Turn::new(line.ticket);
     let mut next = turn.on(Heard::Joined { ahead });

@@ -70,6 +70,7 @@ impl Trial {
                     mode: Mode::Exclusive,
                     scope: super::scope(args.scope),
                     lease,
+                    most_waiters: None,
                 },
                 json: args.json,
             })
@@ -99,7 +100,9 @@ impl Trial {
         let mut view = FitnessView::of(&self.request);
         let (outcome, session) = match acquired {
             Ok(Acquired::Held(held)) => self.prove_and_free(held, &mut view).await,
-            Ok(Acquired::NotObtained(session)) => (Ok(self.not_obtained()), Some(session)),
+            Ok(Acquired::NotObtained(session) | Acquired::QueueFull { session, .. }) => {
+                (Ok(self.not_obtained()), Some(session))
+            }
             Ok(Acquired::Interrupted(signal)) => return Ok(interrupted(signal)),
             Err(error) => (Err(error), None),
         };

@@ -5,7 +5,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use tokio::time::{Instant, timeout};
+use nix::sys::signal::Signal;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::acquire::{Acquired, Patience, acquire};
 use crate::child::{Child, Command};
@@ -13,7 +14,7 @@ use crate::cli::{self, ConnectionArgs, JobArgs, RunArgs};
 use crate::command_line;
 use crate::connection::{Place, Prompt, Settings};
 use crate::duration;
-use crate::exit::{self, Outcome};
+use crate::exit::{self, Fault, Outcome};
 use crate::guardian::Guardian;
 use crate::identity::Identity;
 use crate::inventory;
@@ -21,7 +22,7 @@ use crate::key::{LockName, Mode};
 use crate::lease::{Lease, OnLost, Terms};
 use crate::naming::Naming;
 use crate::report::Reporter;
-use crate::session::{HeldLock, Request, Session};
+use crate::session::{HeldLock, Request, Scope, Session};
 use crate::signals::{self, Inherited, Signals};
 use crate::supervise::{End, Supervisor};
 
@@ -40,7 +41,12 @@ pub fn run(connection: &ConnectionArgs, args: RunArgs) -> anyhow::Result<Outcome
         Some(limit) => Patience::Until(Instant::now() + limit),
         None => Patience::Unlimited,
     };
-    Plan::resolve(connection, args.job, patience)?.carry_out()
+    let mut plan = Plan::resolve(connection, args.job, patience)?;
+    if args.max_waiters.is_some() && plan.request.scope == Scope::Transaction {
+        return Err(Fault::Usage.error("--max-waiters: with --scope transaction there is no queue"));
+    }
+    plan.request.most_waiters = args.max_waiters;
+    plan.carry_out()
 }
 
 pub fn try_once(connection: &ConnectionArgs, job: JobArgs) -> anyhow::Result<Outcome> {
@@ -53,7 +59,10 @@ struct Plan {
     request: Request,
     words: Vec<OsString>,
     patience: Patience,
+    jitter: Option<Duration>,
     terms: Terms,
+    max_runtime: Option<Duration>,
+    hold_at_least: Option<Duration>,
     guarded: bool,
     conflict_exit_code: u8,
     quiet: bool,
@@ -93,6 +102,7 @@ impl Plan {
                 },
                 scope: super::scope(job.scope),
                 lease,
+                most_waiters: None,
             },
             words,
             patience,
@@ -103,6 +113,9 @@ impl Plan {
                     cli::OnLost::Warn => OnLost::Warn,
                 },
             },
+            jitter: read("--jitter", &job.jitter)?,
+            max_runtime: read("--max-runtime", &job.max_runtime)?,
+            hold_at_least: read("--hold-at-least", &job.hold_at_least)?,
             guarded: !job.close,
             conflict_exit_code: job.conflict_exit_code.unwrap_or(exit::NOT_OBTAINED),
             quiet: job.quiet,
@@ -116,18 +129,35 @@ impl Plan {
         let inherited = signals::block()?;
         super::block_on(async move {
             let mut signals = Signals::open(&inherited)?;
+            let jitter = self.jitter.map(|longest| longest.mul_f64(fastrand::f64()));
+            if let Some(jitter) = jitter {
+                self.report.detail(|| {
+                    let jitter = humantime::format_duration(jitter);
+                    format!("waiting for {jitter} before connecting")
+                });
+                tokio::select! {
+                    biased;
+                    signal = signals.next_ending() => return Ok(interrupted(signal?)),
+                    () = sleep(jitter) => {}
+                }
+            }
             let acquired = acquire(
                 &self.settings,
                 &self.request,
-                self.patience,
+                self.patience.postponed_by(jitter.unwrap_or_default()),
                 &mut signals,
                 &self.report,
             );
             let (acquired, guardian) = tokio::try_join!(acquired, async { self.guardian() })?;
             match acquired {
                 Acquired::Held(held) => self.run_under(held, guardian, signals, &inherited).await,
-                Acquired::Interrupted(signal) => Ok(Outcome::Interrupted {
-                    signal: signal as i32,
+                Acquired::Interrupted(signal) => Ok(interrupted(signal)),
+                Acquired::QueueFull { session, waiting } => Ok(Outcome::NotObtained {
+                    code: self.conflict_exit_code,
+                    message: self
+                        .explain_busy(session)
+                        .await
+                        .map(|busy| format!("{busy}; the queue is full: {waiting} wait already")),
                 }),
                 Acquired::NotObtained(session) => Ok(Outcome::NotObtained {
                     code: self.conflict_exit_code,
@@ -178,6 +208,7 @@ impl Plan {
         mut signals: Signals,
         inherited: &Inherited,
     ) -> anyhow::Result<Outcome> {
+        let taken = Instant::now();
         let (mut child, guardian) = match self.start(&held, guardian, inherited) {
             Ok(started) => started,
             Err(error) => {
@@ -191,6 +222,7 @@ impl Plan {
             child: &mut child,
             signals: &mut signals,
             terms: self.terms,
+            overruns: self.max_runtime.map(|limit| Instant::now() + limit),
             report: &self.report,
             lock: &self.request.identity.lock,
         };
@@ -201,10 +233,24 @@ impl Plan {
                 "{lock} was lost: {cause}; the command was stopped"
             )))),
             End::Outlived => Ok(Outcome::Lost(None)),
+            End::Overran => match held.release().await {
+                Ok(()) => Ok(Outcome::Overran(format!(
+                    "{lock}: the command ran longer than --max-runtime and was stopped"
+                ))),
+                Err(cause) => Ok(Outcome::Lost(Some(format!(
+                    "{lock} was lost: {cause}; the command was stopped"
+                )))),
+            },
             End::Ended(end) => {
                 self.report.detail(|| format!("command {end}"));
-                if let Some(guardian) = &guardian {
-                    guardian.dismiss();
+                // It ends while the server is asked.
+                let dismissed = guardian.inspect(Guardian::dismiss);
+                if let Some(hold) = self.hold_at_least {
+                    drop(dismissed);
+                    if let Err(cause) = supervisor.hold_until(&mut held, taken + hold).await {
+                        let lost = format!("{lock} was lost: {cause}; the command {end}");
+                        return Ok(Outcome::Lost(Some(lost)));
+                    }
                 }
                 let Err(cause) = held.release().await else {
                     return Ok(Outcome::Command(end));
@@ -251,6 +297,12 @@ impl Plan {
             ("PGLOCK_KEY", Some(key)),
             ("PGLOCK_BACKEND_PID", Some(held.backend_pid().to_string())),
         ]
+    }
+}
+
+fn interrupted(signal: Signal) -> Outcome {
+    Outcome::Interrupted {
+        signal: signal as i32,
     }
 }
 

@@ -72,6 +72,8 @@ pub struct Request {
     pub mode: Mode,
     pub scope: Scope,
     pub lease: Lease,
+    /// How many others may wait for it already.
+    pub most_waiters: Option<u32>,
 }
 
 /// What of the server's owns the lock.

@@ -5,14 +5,16 @@ use crate::lease::OnLost;
 use crate::signals::Caught;
 
 /// How the command's time under the lock ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum End {
     /// The command ended by itself; the lock is still held.
     Ended(CommandEnd),
     /// The lock was lost first, for this cause; everything of the command is dead.
     Lost { cause: String },
-    /// The lock was lost first; the command ended by itself, as [`OnLost::Warn`] has it.
+    /// The lock was lost first; the command ended by itself or overran, as [`OnLost::Warn`] has it.
     Outlived,
+    /// The command ran longer than it may, under the lock; everything of it is dead.
+    Overran,
 }
 
 /// What can happen while a command runs.
@@ -25,6 +27,8 @@ pub enum Event {
         family_left: bool,
     },
     Lost(String),
+    /// The command has run as long as it may.
+    Overran,
     Signal(Caught),
     GraceOver,
 }
@@ -50,13 +54,17 @@ pub enum State {
     Running(OnLost),
     /// Without the lock, until it ends by itself.
     Outliving,
-    /// The lock was lost: TERM was sent and, once the grace is over, KILL.
-    Stopping { cause: String, killing: bool },
+    /// TERM was sent and, once the grace is over, KILL; and what comes of it when all is dead.
+    Stopping { end: End, killing: bool },
 }
 
 impl State {
     pub fn is_held(&self) -> bool {
         matches!(self, Self::Running(_))
+    }
+
+    pub fn can_overrun(&self) -> bool {
+        matches!(self, Self::Running(_) | Self::Outliving)
     }
 
     pub fn is_stopping(&self) -> bool {
@@ -84,20 +92,23 @@ impl State {
                 Action::Warn(cause)
             }
             (Self::Running(OnLost::Stop), Event::Lost(cause)) => {
-                *self = Self::Stopping {
-                    cause,
-                    killing: false,
-                };
+                *self = Self::stopping(End::Lost { cause });
+                Action::Terminate
+            }
+            (Self::Running(_), Event::Overran) => {
+                *self = Self::stopping(End::Overran);
+                Action::Terminate
+            }
+            (Self::Outliving, Event::Overran) => {
+                *self = Self::stopping(End::Outlived);
                 Action::Terminate
             }
             (
-                Self::Stopping { cause, .. },
+                Self::Stopping { end, .. },
                 Event::Reaped {
                     family_left: false, ..
                 },
-            ) => Action::Finish(End::Lost {
-                cause: cause.clone(),
-            }),
+            ) => Action::Finish(end.clone()),
             (Self::Stopping { killing, .. }, Event::GraceOver) => {
                 *killing = true;
                 Action::Kill
@@ -108,8 +119,16 @@ impl State {
                 Self::Running(_) | Self::Outliving,
                 Event::Reaped { command: None, .. } | Event::GraceOver,
             )
-            | (Self::Outliving | Self::Stopping { .. }, Event::Lost(_))
+            | (Self::Outliving, Event::Lost(_))
+            | (Self::Stopping { .. }, Event::Lost(_) | Event::Overran)
             | (Self::Stopping { killing: false, .. }, Event::Reaped { .. }) => Action::Nothing,
+        }
+    }
+
+    fn stopping(end: End) -> Self {
+        Self::Stopping {
+            end,
+            killing: false,
         }
     }
 }
@@ -139,6 +158,7 @@ mod tests {
         command_runs: bool,
         family_left: bool,
         session_lost: bool,
+        overran: bool,
         grace_runs: bool,
         terminated: bool,
     }
@@ -150,6 +170,7 @@ mod tests {
                 command_runs: true,
                 family_left: true,
                 session_lost: false,
+                overran: false,
                 grace_runs: false,
                 terminated: false,
             }
@@ -187,6 +208,13 @@ mod tests {
                 };
                 events.push((lost, Event::Lost("gone".to_owned())));
             }
+            if self.state.can_overrun() {
+                let overran = Self {
+                    overran: true,
+                    ..self.clone()
+                };
+                events.push((overran, Event::Overran));
+            }
             if self.grace_runs {
                 let over = Self {
                     grace_runs: false,
@@ -203,7 +231,11 @@ mod tests {
             let stops = self.session_lost && on_lost == OnLost::Stop;
             match &action {
                 Action::Terminate => {
-                    assert!(stops && !self.terminated, "stopped once, and for a reason");
+                    let has_reason = stops || self.overran;
+                    assert!(
+                        has_reason && !self.terminated,
+                        "stopped once, and for a reason"
+                    );
                     (self.terminated, self.grace_runs) = (true, true);
                 }
                 Action::Kill => {
@@ -214,7 +246,7 @@ mod tests {
                 }
                 Action::Finish(End::Ended(_)) => {
                     assert!(!self.command_runs, "released before the command was reaped");
-                    assert!(!self.session_lost, "an end under the lock");
+                    assert!(!self.session_lost && !self.overran, "an end under the lock");
                 }
                 Action::Finish(End::Lost { .. }) => {
                     assert!(stops && self.terminated);
@@ -225,14 +257,22 @@ mod tests {
                 }
                 Action::Finish(End::Outlived) => {
                     assert!(self.session_lost && !stops && !self.command_runs);
+                    assert!(!self.overran || !self.family_left, "an end with all dead");
+                }
+                Action::Finish(End::Overran) => {
+                    assert!(self.overran && self.terminated && !self.session_lost);
+                    assert!(
+                        !self.command_runs && !self.family_left,
+                        "an end with all dead"
+                    );
                 }
                 Action::Warn(_) => assert!(self.session_lost && !stops),
                 Action::Forward(_) => assert!(matches!(event, Event::Signal(_)), "told once"),
                 Action::Nothing => {}
             }
             assert!(
-                !stops || self.terminated,
-                "runs without its lock, and is not being stopped"
+                !(stops || self.overran) || self.terminated,
+                "runs without its lock or for too long, and is not being stopped"
             );
             (!matches!(action, Action::Finish(_))).then_some(self)
         }

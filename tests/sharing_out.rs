@@ -1,0 +1,167 @@
+//! Ways of sharing out work: how long a job may take, how long its lock is kept, who joins the queue, and when.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::support::{
+    Pglock, Running, Server, assert_free, children_of, holders, terminate_holder, until,
+};
+
+#[test]
+fn a_lock_is_kept_for_as_long_as_was_asked_for() {
+    let begun = Instant::now();
+    let words = ["--hold-at-least", "2s", "kept", "echo", "ran"];
+    let mut first = pglock().arg("try").args(words).spawn();
+    first.wait_line("ran");
+    for _ in 0..3 {
+        let other = pglock().arg("try").args(words).run();
+        other.assert_code(75).assert_stdout("").assert_one_message();
+    }
+    first.wait().assert_code(0).assert_stderr("");
+    assert!(begun.elapsed() >= Duration::from_secs(2));
+    assert_free(Server::shared(), "kept");
+    // Without it each runs, one after the other.
+    for _ in 0..4 {
+        let other = pglock().args(["try", "kept", "echo", "ran"]).run();
+        other.assert_code(0).assert_stdout("ran\n");
+    }
+}
+
+#[test]
+fn a_signal_ends_the_keeping_and_the_status_is_the_commands() {
+    let words = [
+        "--hold-at-least",
+        "60s",
+        "let-go",
+        "sh",
+        "-c",
+        "echo ran; exit 3",
+    ];
+    let mut first = pglock().arg("run").args(words).spawn();
+    first.wait_line("ran");
+    let command_is_gone = || children_of(first.pid()).is_empty();
+    until("the end of command and guardian", command_is_gone);
+    first.signal(Signal::SIGTERM);
+    first.wait().assert_code(3).assert_stderr("");
+    assert_free(Server::shared(), "let-go");
+}
+
+#[test]
+fn a_lock_lost_while_it_is_kept_is_told() {
+    let words = ["--hold-at-least", "60s", "kept-lost", "echo", "ran"];
+    let mut first = pglock().arg("run").args(words).spawn();
+    first.wait_line("ran");
+    let command_is_gone = || children_of(first.pid()).is_empty();
+    until("the end of command and guardian", command_is_gone);
+    terminate_holder(Server::shared(), "kept-lost");
+    first
+        .wait()
+        .assert_code(123)
+        .assert_one_message()
+        .assert_stderr_has("kept-lost was lost: ")
+        .assert_stderr_has("; the command exited with 0");
+}
+
+#[test]
+fn a_command_that_overruns_is_stopped_under_its_lock() {
+    let server = Server::shared();
+    let script = "trap '' TERM; echo ready; while :; do read -r line; done";
+    for (name, command, at_least) in [
+        ("overruns", &["sh", "-c", script][..], 700),
+        ("overruns-obediently", &["cat"], 400),
+    ] {
+        let options = ["--max-runtime", "400ms", "--grace", "300ms", name];
+        let begun = Instant::now();
+        let mut running: Running = pglock().arg("run").args(options).args(command).spawn();
+        if command.len() > 1 {
+            running.wait_line("ready");
+            assert_eq!(holders(&mut server.client(), name).len(), 1);
+        }
+        running
+            .wait()
+            .assert_code(124)
+            .assert_one_message()
+            .assert_stderr(&format!(
+                "pglock: {name}: the command ran longer than --max-runtime and was stopped\n"
+            ));
+        let took = begun.elapsed();
+        assert!(took >= Duration::from_millis(at_least), "{took:?}");
+        assert!(took < Duration::from_secs(5), "{took:?}");
+        assert_free(server, name);
+    }
+    let words = [
+        "run",
+        "--max-runtime",
+        "60s",
+        "in-time",
+        "sh",
+        "-c",
+        "exit 4",
+    ];
+    pglock().args(words).run().assert_code(4).assert_stderr("");
+}
+
+#[test]
+fn a_full_queue_turns_others_away() {
+    let server = Server::start();
+    let pglock = || Pglock::new(&server).through(&["setsid"]);
+    let mut client = server.client();
+    let holder = pglock().hold("full");
+    let queued = || {
+        let words = ["run", "--max-waiters", "2", "full", "echo", "ran"];
+        pglock().args(words).spawn()
+    };
+    let mut waiting = Vec::new();
+    for at in 1..=2_i32 {
+        waiting.push(queued());
+        let tickets = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND objid > 0";
+        until("its ticket", || {
+            client.query_one(tickets, &[]).unwrap().get::<_, i64>(0) == i64::from(at)
+        });
+    }
+    let turned_away = queued().wait();
+    turned_away
+        .assert_code(75)
+        .assert_stdout("")
+        .assert_one_message()
+        .assert_stderr_has("full is held by postgres")
+        .assert_stderr_has("; the queue is full: 2 wait already\n");
+    holder.let_go().assert_code(0);
+    for waiter in waiting {
+        waiter.wait().assert_code(0).assert_stdout("ran\n");
+    }
+    pglock()
+        .args([
+            "run",
+            "--scope",
+            "transaction",
+            "--max-waiters",
+            "2",
+            "full",
+            "true",
+        ])
+        .run()
+        .assert_code(125)
+        .assert_one_message();
+}
+
+#[test]
+fn jitter_comes_before_connecting_and_a_signal_ends_it() {
+    let words = ["run", "-v", "--jitter", "1h", "late", "echo", "ran"];
+    let mut late = Pglock::without_server().args(words).spawn();
+    late.wait_stderr(" before connecting\n");
+    late.signal(Signal::SIGTERM);
+    late.wait().assert_code(143).assert_stdout("");
+
+    let words = ["run", "--jitter", "10ms", "-w", "5s", "soon", "echo", "ran"];
+    pglock()
+        .args(words)
+        .run()
+        .assert_code(0)
+        .assert_stdout("ran\n");
+}
+
+fn pglock() -> Pglock {
+    Pglock::new(Server::shared()).through(&["setsid"])
+}
