@@ -24,6 +24,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// do not try together.
 const JITTER: f64 = 0.25;
 
+/// The least and half of the most between two logins at a server that has no room.
+const FULL_PAUSE: Duration = Duration::from_secs(1);
+
 /// How long a server that was connected to may take to answer a single try.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 /// The same for the try at the end of the patience.
@@ -60,7 +63,31 @@ pub enum Acquired {
 }
 
 /// Connects and tries until the lock is held, the patience is over, or a signal comes.
+///
+/// A server that has no room is asked again; that costs it as much as a login, so not often.
 pub async fn acquire(
+    settings: &Settings,
+    request: &Request,
+    patience: Patience,
+    signals: &mut Signals,
+    report: &Reporter,
+) -> anyhow::Result<Acquired> {
+    loop {
+        let full = match acquire_once(settings, request, patience, signals, report).await {
+            Err(error) if Fault::Full.classifies(&error) && patience.is_some() => error,
+            acquired => return acquired,
+        };
+        report.detail(|| format!("{full}: trying again"));
+        tokio::select! {
+            biased;
+            signal = signals.next_ending() => return Ok(Acquired::Interrupted(signal?)),
+            () = patience.over() => return Err(full),
+            () = sleep(FULL_PAUSE.mul_f64(1.0 + fastrand::f64())) => {}
+        }
+    }
+}
+
+async fn acquire_once(
     settings: &Settings,
     request: &Request,
     patience: Patience,
@@ -227,6 +254,10 @@ impl Patience {
         };
         let answer = timeout(limit, answer).await;
         answer.unwrap_or_else(|_| Err(Fault::CannotConnect.error("the server does not answer")))
+    }
+
+    fn is_some(self) -> bool {
+        !matches!(self, Self::None)
     }
 
     /// Returns when it is over.

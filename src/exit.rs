@@ -107,6 +107,8 @@ pub enum Fault {
     PermissionDenied,
     /// No session: refused, timed out, authentication, TLS, too many connections.
     CannotConnect,
+    /// The same, for as long as others use all that there is: connections, or room for locks.
+    Full,
     /// This server cannot hold such a lock; nothing was run.
     Unfit,
     /// The command exists but cannot be executed.
@@ -119,7 +121,7 @@ impl Fault {
     fn code(self) -> u8 {
         match self {
             Self::PermissionDenied => 120,
-            Self::CannotConnect => 121,
+            Self::CannotConnect | Self::Full => 121,
             Self::Unfit => 122,
             Self::Usage => UNEXPECTED,
             Self::CannotExecute => 126,

@@ -233,6 +233,33 @@ fn an_index_is_built_concurrently_while_others_wait() {
     }
 }
 
+#[test]
+fn a_server_without_room_is_asked_again() {
+    let server = Server::start();
+    let role = server.role("CONNECTION LIMIT 1");
+    let pglock = || Pglock::new(&server).env("PGUSER", &role);
+    let holder = pglock().hold("roomless");
+    let mut waiter = pglock()
+        .args(["run", "-v", "another", "echo", "ran"])
+        .spawn();
+    waiter.wait_stderr("too many connections for role");
+    waiter.wait_stderr(": trying again\n");
+    for words in [
+        &["try", "another", "echo", "ran"][..],
+        &["run", "-w", "1s", "another", "echo", "ran"],
+    ] {
+        pglock()
+            .args(words)
+            .run()
+            .assert_code(121)
+            .assert_stdout("")
+            .assert_one_message()
+            .assert_stderr_has("too many connections");
+    }
+    holder.let_go().assert_code(0);
+    waiter.wait().assert_code(0).assert_stdout("ran\n");
+}
+
 /// How many tickets of queues there are on the server; no test here takes such locks otherwise.
 #[track_caller]
 fn tickets(client: &mut Client) -> usize {

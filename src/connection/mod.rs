@@ -37,8 +37,8 @@ use self::hosts::Host;
 pub use self::negotiation::Opened;
 pub use self::places::{Place, group};
 pub use self::prompt::Prompt;
-use self::refusal::Refusal;
-pub use self::refusal::describe;
+use self::refusal::{Refusal, Want};
+pub use self::refusal::{describe, is_full};
 pub use self::settings::Settings;
 use self::settings::TargetSession;
 use self::socket::Socket;
@@ -66,13 +66,18 @@ pub async fn connect(settings: &Settings, application_name: &str) -> anyhow::Res
     let mut connected = connect_as_wanted(settings, application_name).await;
     if connected
         .as_ref()
-        .is_err_and(|refusal| refusal.is_for_want_of_a_password)
+        .is_err_and(|refusal| refusal.wants == Some(Want::Password))
         && settings.prompt.ask(&settings.user).await?
     {
         connected = connect_as_wanted(settings, application_name).await;
     }
     connected.map_err(|refusal| {
-        Fault::CannotConnect.error(format!("cannot connect to {}", refusal.reason))
+        let fault = if refusal.wants == Some(Want::Room) {
+            Fault::Full
+        } else {
+            Fault::CannotConnect
+        };
+        fault.error(format!("cannot connect to {}", refusal.reason))
     })
 }
 
@@ -82,7 +87,7 @@ async fn connect_as_wanted(
 ) -> Result<Connected, Refusal> {
     let first = connect_to_any(settings, settings.target, application_name).await;
     match (first, settings.target) {
-        (Err(refusal), TargetSession::PreferStandby) if !refusal.is_for_want_of_a_password => {
+        (Err(refusal), TargetSession::PreferStandby) if refusal.wants != Some(Want::Password) => {
             connect_to_any(settings, TargetSession::Any, application_name).await
         }
         (connected, _) => connected,

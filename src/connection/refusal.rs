@@ -17,7 +17,15 @@ pub struct Refusal {
     pub is_final: bool,
     /// Another choice about encryption may succeed on the same host.
     pub depends_on_encryption: bool,
-    pub is_for_want_of_a_password: bool,
+    pub wants: Option<Want>,
+}
+
+/// What would have made the difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    Password,
+    /// Others use all connections or memory that there are.
+    Room,
 }
 
 impl Refusal {
@@ -34,8 +42,8 @@ impl Refusal {
             reason: "the server wants a password: give it in PGPASSWORD or in the password file (~/.pgpass)"
                 .to_owned(),
             is_final: true,
-            depends_on_encryption: false,
-            is_for_want_of_a_password: true,
+            wants: Some(Want::Password),
+            ..Self::default()
         }
     }
 
@@ -57,7 +65,7 @@ impl Refusal {
                     .source()
                     .is_some_and(<dyn Error>::is::<HandshakeError>),
             },
-            is_for_want_of_a_password: false,
+            wants: code.filter(|code| is_full(code)).map(|_| Want::Room),
         }
     }
 }
@@ -93,4 +101,9 @@ fn describe_io(error: &io::Error) -> String {
 
 fn innermost<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     error.source().map_or(error, innermost)
+}
+
+/// Too many connections (53300), or no shared memory for another lock (53200).
+pub fn is_full(code: &SqlState) -> bool {
+    *code == SqlState::TOO_MANY_CONNECTIONS || *code == SqlState::OUT_OF_MEMORY
 }

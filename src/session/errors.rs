@@ -24,6 +24,7 @@ impl Session {
             {
                 Fault::Unfit.error(format!("this server has no advisory locks: {said}"))
             }
+            Some(code) if connection::is_full(code) => Fault::Full.error(said),
             _ => anyhow::anyhow!(said),
         }
     }
