@@ -145,6 +145,9 @@ async fn acquire_once(
             session = busy;
             continue;
         }
+        if pause == FIRST_PAUSE && patience.is_some() {
+            report.detail(|| "somebody else holds the lock: waiting".to_owned());
+        }
         tokio::select! {
             biased;
             signal = signals.next_ending() => {

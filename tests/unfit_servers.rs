@@ -80,6 +80,21 @@ fn a_standbys_own_locks_are_listed() {
         assert_lists(preferring("standby"), Some(backend));
         assert_lists(preferring("prefer-standby"), Some(backend));
         assert_lists(preferring("primary"), None);
+        assert_lists(on_both(&ports), None);
+    }
+}
+
+#[test]
+fn nothing_is_said_of_the_primarys_locks_on_a_standby() {
+    let (_, standby) = pair();
+    for words in [
+        &["list", "-q", "unknown"][..],
+        &["release", "--force", "unknown"],
+        &["release", "--dry-run", "unknown"],
+    ] {
+        let finished = on(standby).args(words).run();
+        assert_unfit(&finished, "this server is a standby");
+        finished.assert_stderr_has("connect to the primary");
     }
 }
 
@@ -212,7 +227,15 @@ fn on_both(ports: &str) -> Pglock {
 #[track_caller]
 fn assert_lists(pglock: Pglock, backend: Option<i32>) {
     let list = pglock.args(["list", "--raw", "4711", "--json"]).run();
-    list.assert_code(0).assert_stderr("");
+    list.assert_code(0);
+    // Only a standby has one here.
+    if backend.is_some() {
+        list.assert_one_message().assert_stderr_has(
+            "pglock: this server is a standby: the locks of the primary are not shown\n",
+        );
+    } else {
+        list.assert_stderr("");
+    }
     let locks: serde_json::Value = serde_json::from_str(&list.stdout).unwrap();
     let pids: Vec<Option<i64>> = locks
         .as_array()

@@ -13,6 +13,7 @@ use crate::inventory::{self, LockView, Scope, State};
 use crate::key::{LockKey, LockName};
 use crate::naming::Naming;
 use crate::output::{self, csv, json, table};
+use crate::report;
 
 pub fn list(connection: &ConnectionArgs, args: &ListArgs) -> anyhow::Result<Outcome> {
     let searches = Search::resolve(connection, args)?;
@@ -47,6 +48,12 @@ async fn find(
             ControlFlow::Continue(session) => session,
             ControlFlow::Break(interrupted) => return Ok(ControlFlow::Break(interrupted)),
         };
+        if session.is_standby().await? {
+            if args.quiet {
+                return Err(super::standby());
+            }
+            report::line("this server is a standby: the locks of the primary are not shown");
+        }
         let views = inventory::read(&mut session, scope).await?;
         session.close().await;
         found.extend(views.into_iter().filter(|view| search.accepts(view)));
@@ -111,7 +118,7 @@ impl Search {
         connection::group(wanted, is_together)
             .into_iter()
             .map(|(place, wanted)| {
-                let settings = Settings::resolve(place, Rc::clone(&prompt))?;
+                let settings = Settings::resolve_for_lock(place, Rc::clone(&prompt))?;
                 Ok(Self { settings, wanted })
             })
             .collect()

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 
 use crate::cli::{self, Cli, Verb};
 use crate::connection::Settings;
-use crate::exit::Outcome;
+use crate::exit::{Fault, Outcome};
 use crate::session::{Scope, Session};
 use crate::signals::{self, Signals};
 
@@ -66,4 +66,11 @@ async fn open(
     };
     inherited.unblock()?;
     opened
+}
+
+/// A lock that is not found on a standby may be held on the primary.
+fn standby() -> anyhow::Error {
+    Fault::Unfit.error(
+        "this server is a standby, which does not know the primary's locks; connect to the primary",
+    )
 }

@@ -39,6 +39,9 @@ pub fn release(connection: &ConnectionArgs, args: &ReleaseArgs) -> anyhow::Resul
                 ControlFlow::Continue(session) => session,
                 ControlFlow::Break(interrupted) => return Ok(interrupted),
             };
+            if session.is_standby().await? {
+                return Err(super::standby());
+            }
             session.survive_idling().await?;
             opened.push((session, locks));
         }
@@ -67,7 +70,12 @@ fn tasks(
     let prompt = Rc::new(Prompt::resolve(connection));
     connection::group(locks, Place::eq)
         .into_iter()
-        .map(|(place, locks)| Ok((Settings::resolve(place, Rc::clone(&prompt))?, locks)))
+        .map(|(place, locks)| {
+            Ok((
+                Settings::resolve_for_lock(place, Rc::clone(&prompt))?,
+                locks,
+            ))
+        })
         .collect()
 }
 

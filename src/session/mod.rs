@@ -216,6 +216,13 @@ impl Session {
         self.client.simple_query(sql).await
     }
 
+    /// Whether the server is a standby, which knows none of the primary's locks.
+    pub async fn is_standby(&mut self) -> anyhow::Result<bool> {
+        let rows = self.query("SELECT pg_is_in_recovery() AS standby").await?;
+        let answer = rows.first().and_then(|row| row.try_get("standby").ok()?);
+        Ok(answer == Some("t"))
+    }
+
     /// Keeps the session from being ended while it idles, as a role's or a database's default may have it.
     /// Behind a pooler, where another backend answers than the announced one, nothing is set.
     pub async fn survive_idling(&mut self) -> anyhow::Result<()> {
