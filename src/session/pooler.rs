@@ -74,6 +74,38 @@ pub async fn pooling(
         .map(Pooling::from)
 }
 
+impl Session {
+    /// Makes sure that a pooler keeps to one backend, and expects that one from now on.
+    ///
+    /// Errors: [`Fault::Unfit`] when it does not, or no longer does, with the ways out.
+    pub async fn accept_pooler(
+        &mut self,
+        settings: &Settings,
+        application_name: &str,
+    ) -> anyhow::Result<()> {
+        let backends = if self.is_pooled {
+            Backends::Shared
+        } else {
+            examine(self, settings, application_name).await?
+        };
+        match backends {
+            Backends::Shared | Backends::SharedByStatement => Err(Fault::Unfit.error(format!(
+                "a pooler gives the statements of this session to different backends, so that it cannot hold a lock: {}, or use --scope transaction",
+                connection::way_around_pooler(settings)
+            ))),
+            Backends::Unknown => Err(Fault::Unfit.error(format!(
+                "a pooler stands between and has no second backend free, which would show that this session keeps its own: {}, or use --scope transaction",
+                connection::way_around_pooler(settings)
+            ))),
+            Backends::Fixed(backend_pid) => {
+                self.backend_pid = backend_pid;
+                self.is_pooled = true;
+                Ok(())
+            }
+        }
+    }
+}
+
 /// Looks whether a second session, inside a transaction, is given the backend of the first.
 ///
 /// Transaction pooling gives a backend back after each transaction: it is then lent to the second session, and

@@ -1,0 +1,115 @@
+//! One try for a lock: what is asked for, how, and what it came to.
+
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::statements::{self, Answer};
+use super::{HeldLock, Line, Session};
+use crate::connection;
+use crate::exit::Fault;
+use crate::identity::Identity;
+use crate::key::Mode;
+use crate::lease::Lease;
+
+/// A lock to be taken, and who takes it.
+#[derive(Debug)]
+pub struct Request {
+    pub identity: Identity,
+    pub mode: Mode,
+    pub scope: Scope,
+    pub lease: Lease,
+    /// How many others may wait for it already.
+    pub most_waiters: Option<u32>,
+}
+
+/// What of the server's owns the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    Session,
+    /// One transaction, open for as long as the lock is held: a transaction pooler leaves it its backend.
+    Transaction,
+}
+
+/// Whether, and since when, a session waits for its lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// A failed try is the end, or tells nobody that there will be another: what a session without a backend of
+    /// its own says would be said for others.
+    Unannounced,
+    /// The first try of a session that will wait if it must.
+    NotYet,
+    /// The try that begins the wait: if it fails, everybody can see that this session waits.
+    Begins,
+    /// The turn of one who waits in line.
+    InLine(Line),
+}
+
+/// What a try came to.
+pub enum Attempt {
+    Held(HeldLock),
+    /// Another backend answered than the one expected; nothing was taken.
+    Elsewhere(Session),
+    /// A pooler refused the transaction, in these words, or its server did.
+    NoTransaction(String),
+    /// Somebody else holds it; what the next try is.
+    Busy {
+        session: Session,
+        next: Wait,
+    },
+    /// The same, and everybody can see that this session waits since then.
+    Waits {
+        session: Session,
+        since: i64,
+    },
+}
+
+impl Session {
+    /// Tries once to take the lock, in one round trip, and proves that it is really owned.
+    ///
+    /// The same message shields the session from timeouts that the role or the database sets by default.
+    /// Never waits in the server: a session blocked there would hold a snapshot.
+    /// Errors: [`Fault::Unfit`] when the server is a standby or its lock functions are not PostgreSQL's.
+    pub async fn try_lock(mut self, request: &Request, wait: Wait) -> anyhow::Result<Attempt> {
+        let sql = statements::try_lock(request, wait, self.backend_pid, &self.server);
+        let sent = Instant::now();
+        let before_again = match request.scope {
+            Scope::Session => None,
+            Scope::Transaction => Some(statements::GIVE_UP),
+        };
+        let answer = match self.ask(&sql, before_again).await {
+            Ok(messages) => Answer::read(messages)?,
+            Err(error) if request.scope.is_refused_by(&error) => {
+                return Ok(Attempt::NoTransaction(connection::describe(&error)));
+            }
+            Err(error) => return Err(self.explain(error).await),
+        };
+        if request.scope == Scope::Transaction && !matches!(answer, Answer::Granted(_)) {
+            self.send(statements::GIVE_UP).await?;
+        }
+        match answer {
+            Answer::Granted(grant) => {
+                let held = HeldLock::new(self, request, wait, &grant, sent);
+                Ok(Attempt::Held(held))
+            }
+            Answer::Elsewhere => Ok(Attempt::Elsewhere(self)),
+            Answer::Busy => Ok(Attempt::Busy {
+                session: self,
+                next: match wait {
+                    Wait::NotYet => Wait::Begins,
+                    wait => wait,
+                },
+            }),
+            Answer::Waiting { since } => Ok(Attempt::Waits {
+                session: self,
+                since,
+            }),
+            Answer::Standby => Err(Fault::Unfit.error(
+                "this server is a standby, whose locks the primary does not see; connect to the primary",
+            )),
+            Answer::LookAlike => Err(Fault::Unfit.error(
+                "this server's advisory locks are not PostgreSQL's own and may not be real",
+            )),
+        }
+    }
+}
