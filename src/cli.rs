@@ -108,7 +108,7 @@ pub enum Verb {
     /// Wait for the lock, then run COMMAND while holding it
     ///
     /// The lock is released when COMMAND has ended, and pglock exits with COMMAND's status.
-    /// Silent unless the lock was not obtained.
+    /// Silent unless the lock was not obtained, but for a line on a terminal while it waits.
     #[command(
         override_usage = "pglock run [OPTIONS] NAME [--] COMMAND [ARG...]\n       pglock run [OPTIONS] NAME -c STRING"
     )]
@@ -238,8 +238,8 @@ pub struct JobArgs {
 
     /// Keep the lock this long after it was taken, even if COMMAND ended sooner
     ///
-    /// For jobs that are shorter than the difference between the clocks of the hosts. A signal to pglock ends the
-    /// holding.
+    /// For jobs that are shorter than the difference between the clocks of the hosts. TERM, INT, HUP or QUIT to
+    /// pglock ends the holding, and so does kill -9: no guardian keeps a lock without a command.
     #[arg(long, value_name = "DURATION")]
     pub hold_at_least: Option<String>,
 

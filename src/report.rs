@@ -1,11 +1,14 @@
 //! Lines on standard error: `pglock: …`, and what `--verbose` adds.
 
+mod status_line;
+
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::time::Instant;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+pub use self::status_line::StatusLine;
 use crate::text::printable;
 
 /// One line; whatever a message holds, it stays one line and harmless to a terminal.
@@ -29,13 +32,23 @@ pub fn line_unless_blocked(message: &str) {
 #[derive(Clone, Copy, Debug)]
 pub struct Reporter {
     start: Option<Instant>,
+    is_quiet: bool,
 }
 
 impl Reporter {
-    pub fn new(verbose: bool) -> Self {
+    pub fn new(verbose: bool, quiet: bool) -> Self {
         Self {
             start: verbose.then(Instant::now),
+            is_quiet: quiet,
         }
+    }
+
+    /// The line for a wait, where it would disturb nobody.
+    pub fn status_line(&self) -> Option<StatusLine> {
+        if self.is_quiet || self.start.is_some() {
+            return None;
+        }
+        StatusLine::on_terminal()
     }
 
     pub fn detail(&self, message: impl FnOnce() -> String) {

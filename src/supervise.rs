@@ -51,13 +51,24 @@ impl Supervisor<'_> {
         self.until_the_end(running, pin!(lost)).await.map(drop)
     }
 
-    /// Keeps the lock until then, though the command has ended, unless a signal comes; the error is why it was lost.
-    pub async fn hold_until(&mut self, held: &mut HeldLock, end: Instant) -> Result<(), String> {
-        tokio::select! {
-            biased;
-            _ = self.signals.next_ending() => Ok(()),
-            cause = held.lost() => Err(cause),
-            () = sleep_until(end) => Ok(()),
+    /// Keeps the lock until then, though the command has ended, unless a signal asks to end; why it was lost, if it was.
+    pub async fn hold_until(
+        &mut self,
+        held: &mut HeldLock,
+        end: Instant,
+    ) -> anyhow::Result<Result<(), String>> {
+        let mut lost = pin!(held.lost());
+        loop {
+            tokio::select! {
+                biased;
+                caught = self.signals.next() => match caught?.signal {
+                    Signal::SIGCHLD => drop(self.child.reap()?),
+                    Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT => return Ok(Ok(())),
+                    _ => {}
+                },
+                cause = &mut lost => return Ok(Err(cause)),
+                () = sleep_until(end) => return Ok(Ok(())),
+            }
         }
     }
 

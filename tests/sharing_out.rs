@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use crate::support::{
-    Pglock, Running, Server, assert_free, children_of, holders, terminate_holder, until,
+    Pglock, Running, Server, assert_free, children_of, holders, process_state, terminate_holder,
+    until,
 };
 
 #[test]
@@ -100,6 +101,49 @@ fn a_command_that_overruns_is_stopped_under_its_lock() {
         "exit 4",
     ];
     pglock().args(words).run().assert_code(4).assert_stderr("");
+}
+
+#[test]
+fn a_job_that_overran_keeps_its_lock_as_long_as_was_asked_for() {
+    let begun = Instant::now();
+    let options = ["--max-runtime", "200ms", "--hold-at-least", "1500ms"];
+    let overran = pglock()
+        .arg("run")
+        .args(options)
+        .args(["both", "cat"])
+        .spawn();
+    overran.wait().assert_code(124).assert_one_message();
+    assert!(begun.elapsed() >= Duration::from_millis(1500));
+}
+
+#[test]
+fn a_lock_lost_while_it_is_kept_stops_what_the_command_has_left() {
+    let words = [
+        "--hold-at-least",
+        "60s",
+        "left-behind",
+        "sh",
+        "-c",
+        "cat >/dev/null <&3 & echo $!",
+    ];
+    let script = r#"exec 3<&0; exec "$@""#;
+    let mut running = Pglock::new(Server::shared())
+        .through(&["setsid", "sh", "-c", script, "sh"])
+        .arg("run")
+        .args(words)
+        .spawn();
+    running.wait_output("a process ID", |running| {
+        running.stdout_so_far().ends_with('\n')
+    });
+    let left = nix::unistd::Pid::from_raw(running.stdout_so_far().trim().parse().unwrap());
+    until("the end of the command", || {
+        children_of(running.pid())
+            .iter()
+            .all(|child| *child == left)
+    });
+    terminate_holder(Server::shared(), "left-behind");
+    running.wait().assert_code(123).assert_one_message();
+    assert_eq!(process_state(left), None);
 }
 
 #[test]

@@ -234,6 +234,109 @@ fn an_index_is_built_concurrently_while_others_wait() {
 }
 
 #[test]
+fn a_waiter_whose_session_ends_says_so_at_once() {
+    let server = Server::start();
+    let mut client = server.client();
+    let holder = Pglock::new(&server).hold("ended");
+    let queue: Vec<Running> = (0..3)
+        .map(|at| {
+            let words = ["run", "-w", "50s", "ended", "echo", "ran"];
+            let waiter = Pglock::new(&server).args(words).spawn();
+            until("a ticket", || tickets(&mut client) == at + 1);
+            waiter
+        })
+        .collect();
+    let ended = Instant::now();
+    client
+        .batch_execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'pglock? %'",
+        )
+        .unwrap();
+    for waiter in queue {
+        waiter
+            .wait()
+            .assert_code(121)
+            .assert_stdout("")
+            .assert_one_message()
+            .assert_stderr_has("the connection was lost: ");
+    }
+    assert!(
+        ended.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        ended.elapsed()
+    );
+    holder.let_go().assert_code(0);
+}
+
+#[test]
+fn a_writer_in_line_is_not_overtaken_by_readers() {
+    let server = Server::start();
+    let mut client = server.client();
+    let read = |name: &str| {
+        let mut reader = Pglock::new(&server)
+            .args(["run", "-s", name, "cat"])
+            .spawn();
+        reader.write(b"in\n");
+        reader
+    };
+    let mut first = read("crowded");
+    first.wait_line("in");
+    let mut second = read("crowded");
+    second.wait_line("in");
+    let mut writer = Pglock::new(&server).args(["run", "crowded", "cat"]).spawn();
+    writer.write(b"in\n");
+    until("a ticket", || tickets(&mut client) == 1);
+    let late = read("crowded");
+    until("two tickets", || tickets(&mut client) == 2);
+    // One of two readers leaves, and says so; the late one must not take that for its turn.
+    second.let_go().assert_code(0);
+    let seen = Instant::now();
+    until("some looks", || seen.elapsed() > Duration::from_secs(3));
+    assert_eq!(late.stdout_so_far(), "");
+    first.let_go().assert_code(0);
+    writer.wait_line("in");
+    assert_eq!(late.stdout_so_far(), "");
+    writer.let_go().assert_code(0);
+    late.let_go().assert_code(0).assert_stdout("in\n");
+}
+
+#[test]
+fn on_a_terminal_a_line_says_what_is_waited_for_and_vanishes() {
+    let server = Server::start();
+    let holder = Pglock::new(&server).args(["-N", "live"]).hold("line");
+    let words = ["run", "-N", "live", "line", "echo", "ran"];
+    let mut terminal = Pglock::new(&server).args(words).on_terminal();
+    terminal.wait_for("\r\x1b[Kpglock: waiting for live/line, 0 ahead, held by postgres on ");
+    let longest = |output: &str| {
+        let lines = output.split(['\r', '\n']);
+        lines
+            .map(|line| line.trim_start_matches("\x1b[K").len())
+            .max()
+    };
+    assert!(longest(&terminal.output_so_far()) < Some(80));
+    holder.let_go().assert_code(0);
+    let finished = terminal.wait();
+    let shown = finished.stdout.rsplit("\r\x1b[K").next();
+    finished.assert_code(0).assert(
+        shown == Some("ran\r\n"),
+        "nothing but the command's output is left",
+    );
+
+    // Neither where it would be in the way of other lines, nor where nobody looks.
+    let holder = Pglock::new(&server).hold("line");
+    for options in [&["-q"][..], &["-v"]] {
+        let words = ["-w", "300ms", "line", "echo", "ran"];
+        let quiet = Pglock::new(&server).arg("run").args(options).args(words);
+        let finished = quiet.on_terminal().wait();
+        finished.assert_code(75).assert(
+            !finished.stdout.contains("waiting for line"),
+            "no status line",
+        );
+    }
+    holder.let_go().assert_code(0);
+}
+
+#[test]
 fn a_server_without_room_is_asked_again() {
     let server = Server::start();
     let role = server.role("CONNECTION LIMIT 1");

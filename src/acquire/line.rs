@@ -3,14 +3,22 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use tokio::time::{sleep, timeout};
 
 use super::turn::{Heard, Next, Turn, What};
 use super::{Acquired, JITTER, PARTING_DEADLINE, Patience};
 use crate::connection::Settings;
-use crate::report::Reporter;
-use crate::session::{Attempt, Request, Session, Wait};
+use crate::inventory;
+use crate::report::{Reporter, StatusLine};
+use crate::session::{Attempt, Line, Request, Session, Wait};
 use crate::signals::Signals;
+
+/// Why a wait ends without the lock.
+enum Stop {
+    Signal(Signal),
+    PatienceOver,
+}
 
 /// Joins the queue, and tries when it is this session's turn, as long as the patience lasts.
 pub async fn wait(
@@ -22,45 +30,70 @@ pub async fn wait(
     signals: &mut Signals,
     report: &Reporter,
 ) -> anyhow::Result<Acquired> {
-    let (line, ahead) = tokio::select! {
-        biased;
-        signal = signals.next_ending() => return Ok(Acquired::Interrupted(signal?)),
-        joined = session.join(request, since) => joined?,
+    let joined = loop {
+        match unless_stopped(session.join(request, since), patience, signals).await? {
+            ControlFlow::Continue(Some(joined)) => break joined,
+            ControlFlow::Continue(None) => {
+                let accepted = patience.accept_pooler(&mut session, settings);
+                if let ControlFlow::Break(stop) =
+                    unless_stopped(accepted, patience, signals).await?
+                {
+                    return Ok(stop.end(session).await);
+                }
+            }
+            ControlFlow::Break(stop) => return Ok(stop.end(session).await),
+        }
     };
+    let (line, ahead) = joined;
     if request.most_waiters.is_some_and(|most| ahead >= most) {
-        session.leave(request, line).await?;
+        let _ = timeout(PARTING_DEADLINE, session.leave(request, line)).await;
         return Ok(Acquired::QueueFull {
             session,
             waiting: ahead,
         });
     }
     report.detail(|| format!("somebody else holds the lock: waiting, {ahead} ahead in line"));
+    let mut status = report.status_line();
     let mut turn = Turn::new(line.ticket);
     let mut next = turn.on(Heard::Joined { ahead });
     loop {
+        if let Some(status) = &mut status
+            && next.after > Duration::ZERO
+        {
+            // What cannot be asked is left out; the next statement will tell why.
+            let shown = async {
+                let _ = show(status, &mut session, request, turn.ahead()).await;
+                anyhow::Ok(())
+            };
+            if let ControlFlow::Break(stop) = unless_stopped(shown, patience, signals).await? {
+                return Ok(give_up(session, request, line, stop).await);
+            }
+        }
         let what = tokio::select! {
             biased;
             signal = signals.next_ending() => {
-                let _ = timeout(PARTING_DEADLINE, session.leave(request, line)).await;
-                session.close().await;
-                return Ok(Acquired::Interrupted(signal?));
-            }
-            first = session.told() => {
-                next = turn.on(Heard::Told { first });
-                continue;
+                return Ok(give_up(session, request, line, Stop::Signal(signal?)).await);
             }
             () = patience.over() => {
-                session.leave(request, line).await?;
-                return Ok(Acquired::NotObtained(session));
+                return Ok(give_up(session, request, line, Stop::PatienceOver).await);
+            }
+            first = session.told() => {
+                next = turn.on(Heard::Told { first: first? });
+                continue;
             }
             () = pause(next) => next.what,
         };
         let heard = match what {
             What::Look => {
-                let look = session.look(request, line).await?;
-                Heard::Looked {
-                    ahead: look.ahead,
-                    is_free: look.is_free,
+                let look = session.look(request, line);
+                match unless_stopped(look, patience, signals).await? {
+                    ControlFlow::Continue(look) => Heard::Looked {
+                        ahead: look.ahead,
+                        is_free: look.is_free,
+                    },
+                    ControlFlow::Break(stop) => {
+                        return Ok(give_up(session, request, line, stop).await);
+                    }
                 }
             }
             What::Try => {
@@ -73,7 +106,11 @@ pub async fn wait(
                         Attempt::Busy { session: busy, .. } | Attempt::Waits { session: busy, .. },
                     ) => session = busy,
                     ControlFlow::Continue(Attempt::Elsewhere(mut pooled)) => {
-                        patience.accept_pooler(&mut pooled, settings).await?;
+                        let accepted = patience.accept_pooler(&mut pooled, settings);
+                        let accepted = unless_stopped(accepted, patience, signals).await?;
+                        if let ControlFlow::Break(stop) = accepted {
+                            return Ok(stop.end(pooled).await);
+                        }
                         session = pooled;
                     }
                     ControlFlow::Continue(Attempt::NoTransaction(said)) => {
@@ -87,6 +124,43 @@ pub async fn wait(
     }
 }
 
+/// What `work` comes to, unless the wait is to end first.
+async fn unless_stopped<T>(
+    work: impl Future<Output = anyhow::Result<T>>,
+    patience: Patience,
+    signals: &mut Signals,
+) -> anyhow::Result<ControlFlow<Stop, T>> {
+    tokio::select! {
+        biased;
+        signal = signals.next_ending() => Ok(ControlFlow::Break(Stop::Signal(signal?))),
+        () = patience.over() => Ok(ControlFlow::Break(Stop::PatienceOver)),
+        done = work => Ok(ControlFlow::Continue(done?)),
+    }
+}
+
+impl Stop {
+    /// Ends the wait of a session that is in no queue.
+    async fn end(self, session: Session) -> Acquired {
+        match self {
+            Self::PatienceOver => Acquired::NotObtained(session),
+            Self::Signal(signal) => {
+                let _ = timeout(PARTING_DEADLINE, session.close()).await;
+                Acquired::Interrupted(signal)
+            }
+        }
+    }
+}
+
+/// Leaves the queue, if the server still answers.
+async fn give_up(mut session: Session, request: &Request, line: Line, stop: Stop) -> Acquired {
+    let left = timeout(PARTING_DEADLINE, session.leave(request, line)).await;
+    match stop {
+        // One that does not answer needs no good-bye.
+        Stop::Signal(signal) if left.is_err() => Acquired::Interrupted(signal),
+        stop => stop.end(session).await,
+    }
+}
+
 /// Waits as long as it should, or somewhat more or less, so that sessions that began together do not ask together.
 async fn pause(next: Next) {
     if next.after > Duration::ZERO {
@@ -96,4 +170,19 @@ async fn pause(next: Next) {
         )
         .await;
     }
+}
+
+/// Shows who holds the lock, since when, and how many are ahead.
+async fn show(
+    status: &mut StatusLine,
+    session: &mut Session,
+    request: &Request,
+    ahead: u32,
+) -> anyhow::Result<()> {
+    let lock = &request.identity.lock;
+    let holders = inventory::holders(session, lock.key).await?;
+    let holder = holders.first().map(inventory::LockView::describe);
+    let held = holder.map_or_else(String::new, |holder| format!(", held by {holder}"));
+    status.show(&format!("waiting for {lock}, {ahead} ahead{held}"));
+    Ok(())
 }

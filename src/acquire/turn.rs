@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// The first in line tries this often: holders that are no pglock, or were killed, tell nobody.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// And looks instead now and then.
+const TRIES_PER_LOOK: u8 = 5;
 /// The others look; those further back less often.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: u32 = 5;
@@ -50,6 +52,7 @@ pub struct Turn {
     ahead: u32,
     /// The last look found the lock free, and somebody ahead who had not taken it.
     seen_idle: bool,
+    tries: u8,
 }
 
 impl Turn {
@@ -58,7 +61,13 @@ impl Turn {
             ticket,
             ahead: 0,
             seen_idle: false,
+            tries: 0,
         }
+    }
+
+    /// How many are ahead, at the last look.
+    pub fn ahead(self) -> u32 {
+        self.ahead
     }
 
     /// The whole of the decisions.
@@ -80,11 +89,14 @@ impl Turn {
                 self.ahead = 0;
                 now(What::Try)
             }
-            Heard::Told { .. } => Next {
-                after: COURTESY,
-                what: What::Try,
-            },
-            // Whoever is ahead had a second to take it: it is stopped, or cut off.
+            Heard::Told { .. } => {
+                self.seen_idle = true;
+                Next {
+                    after: COURTESY,
+                    what: What::Look,
+                }
+            }
+            // Whoever is ahead had time to take it: it is stopped, or cut off.
             Heard::Looked { is_free: true, .. } if self.seen_idle => {
                 self.seen_idle = false;
                 now(What::Try)
@@ -94,10 +106,18 @@ impl Turn {
                 self.seen_idle = is_free;
                 self.look_later()
             }
-            Heard::Busy if self.ahead == 0 => Next {
-                after: TRY_AGAIN,
-                what: What::Try,
-            },
+            Heard::Busy if self.ahead == 0 => {
+                self.tries = (self.tries + 1) % TRIES_PER_LOOK;
+                Next {
+                    after: TRY_AGAIN,
+                    // Several that joined at the same moment may each believe to be the first.
+                    what: if self.tries == 0 {
+                        What::Look
+                    } else {
+                        What::Try
+                    },
+                }
+            }
             Heard::Busy => self.look_later(),
         }
     }
@@ -145,15 +165,14 @@ mod tests {
     fn one_behind_another_that_does_not_take_a_free_lock_overtakes() {
         let mut second = Turn::new(2);
         second.on(Heard::Joined { ahead: 1 });
-        assert_eq!(
-            second.on(Heard::Told { first: Some(1) }),
-            next(COURTESY, What::Try)
-        );
-        assert_eq!(second.on(Heard::Busy), next(LOOK_AGAIN, What::Look));
         let free = Heard::Looked {
             ahead: 1,
             is_free: true,
         };
+        let told = Heard::Told { first: Some(1) };
+        assert_eq!(second.on(told), next(COURTESY, What::Look));
+        assert_eq!(second.on(free), next(Duration::ZERO, What::Try));
+        assert_eq!(second.on(Heard::Busy), next(LOOK_AGAIN, What::Look));
         assert_eq!(second.on(free), next(LOOK_AGAIN, What::Look));
         assert_eq!(second.on(free), next(Duration::ZERO, What::Try));
     }

@@ -90,7 +90,10 @@ fn prepare(
     }
     if !own_group {
         // Whoever hears of the command may signal the group: the canary has to be there by then.
-        read(report, &mut [0])?;
+        // Without pglock there is nobody to hold the lock for it.
+        if read(report, &mut [0])? == 0 {
+            return Err(Errno::ECANCELED);
+        }
     }
     for fd in signals::closed_at_start() {
         close(fd)?;

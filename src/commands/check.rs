@@ -79,7 +79,7 @@ impl Trial {
     }
 
     async fn carry_out(&self, signals: &mut Signals) -> anyhow::Result<Outcome> {
-        let report = Reporter::new(false);
+        let report = Reporter::new(false, true);
         let acquired = acquire(
             &self.settings,
             &self.request,

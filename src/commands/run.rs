@@ -119,7 +119,7 @@ impl Plan {
             guarded: !job.close,
             conflict_exit_code: job.conflict_exit_code.unwrap_or(exit::NOT_OBTAINED),
             quiet: job.quiet,
-            report: Reporter::new(job.verbose),
+            report: Reporter::new(job.verbose, job.quiet),
         })
     }
 
@@ -228,38 +228,40 @@ impl Plan {
         };
         let end = supervisor.watch(&mut held).await?;
         let lock = &self.request.identity.lock;
-        match end {
-            End::Lost { cause } => Ok(Outcome::Lost(Some(format!(
-                "{lock} was lost: {cause}; the command was stopped"
-            )))),
-            End::Outlived => Ok(Outcome::Lost(None)),
-            End::Overran => match held.release().await {
-                Ok(()) => Ok(Outcome::Overran(format!(
-                    "{lock}: the command ran longer than --max-runtime and was stopped"
-                ))),
-                Err(cause) => Ok(Outcome::Lost(Some(format!(
-                    "{lock} was lost: {cause}; the command was stopped"
-                )))),
-            },
-            End::Ended(end) => {
-                self.report.detail(|| format!("command {end}"));
-                // It ends while the server is asked.
-                let dismissed = guardian.inspect(Guardian::dismiss);
-                if let Some(hold) = self.hold_at_least {
-                    drop(dismissed);
-                    if let Err(cause) = supervisor.hold_until(&mut held, taken + hold).await {
-                        let lost = format!("{lock} was lost: {cause}; the command {end}");
-                        return Ok(Outcome::Lost(Some(lost)));
-                    }
-                }
-                let Err(cause) = held.release().await else {
-                    return Ok(Outcome::Command(end));
-                };
-                supervisor.stop_the_rest().await?;
-                let lost = format!("{lock} was lost: {cause}; the command {end}");
-                Ok(Outcome::Lost(Some(lost)))
+        let (outcome, said) = match end {
+            End::Lost { cause } => {
+                let lost = format!("{lock} was lost: {cause}; the command was stopped");
+                return Ok(Outcome::Lost(Some(lost)));
             }
-        }
+            End::Outlived => return Ok(Outcome::Lost(None)),
+            End::Ended(end) => (Outcome::Command(end), format!("the command {end}")),
+            End::Overran => {
+                let overran = "the command ran longer than --max-runtime and was stopped";
+                let message = format!("{lock}: {overran}");
+                (Outcome::Overran(message), overran.to_owned())
+            }
+        };
+        self.report.detail(|| said.clone());
+        // It ends while the server is asked.
+        let dismissed = guardian.inspect(Guardian::dismiss);
+        let kept = match self.hold_at_least {
+            None => Ok(()),
+            Some(least) => {
+                drop(dismissed);
+                supervisor.hold_until(&mut held, taken + least).await?
+            }
+        };
+        let freed = match kept {
+            Ok(()) => held.release().await,
+            Err(cause) => Err(cause),
+        };
+        let Err(cause) = freed else {
+            return Ok(outcome);
+        };
+        supervisor.stop_the_rest().await?;
+        Ok(Outcome::Lost(Some(format!(
+            "{lock} was lost: {cause}; {said}"
+        ))))
     }
 
     fn start(

@@ -73,9 +73,12 @@ impl Session {
     pub async fn try_lock(mut self, request: &Request, wait: Wait) -> anyhow::Result<Attempt> {
         let sql = statements::try_lock(request, wait, self.backend_pid, &self.server);
         let sent = Instant::now();
-        let before_again = match request.scope {
-            Scope::Session => None,
-            Scope::Transaction => Some(statements::GIVE_UP),
+        let before_again = match (request.scope, wait) {
+            (Scope::Transaction, _) => Some(statements::GIVE_UP),
+            (Scope::Session, Wait::InLine(_)) => None,
+            (Scope::Session, Wait::Unannounced | Wait::NotYet | Wait::Begins) => {
+                Some(statements::FORGET)
+            }
         };
         let answer = match self.ask(&sql, before_again).await {
             Ok(messages) => Answer::read(messages)?,

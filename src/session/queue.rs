@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_postgres::SimpleQueryMessage;
 
+use super::statements::FORGET;
 use super::statements::{Joined, Look, queue};
-use super::{ANSWER_DEADLINE, Request, Session};
+use super::{Request, Session};
 use crate::exit::Fault;
 
 /// A place in the queue of a lock.
@@ -18,57 +19,67 @@ pub struct Line {
     pub ticket: i32,
 }
 
-/// A holder looks for a microsecond whether anybody waits.
-const MARK_AGAIN: Duration = Duration::from_millis(5);
+/// A holder looks for a microsecond whether anybody waits; and a hundred others may join at the same moment.
+const JOIN_AGAIN: Duration = Duration::from_millis(5);
 
 impl Session {
-    /// Joins the queue at its end: the place, and how many are ahead.
-    pub async fn join(&mut self, request: &Request, since: i64) -> anyhow::Result<(Line, u32)> {
+    /// Joins the queue at its end: the place, and how many are ahead; `None` if another backend answers.
+    pub async fn join(
+        &mut self,
+        request: &Request,
+        since: i64,
+    ) -> anyhow::Result<Option<(Line, u32)>> {
         let sql = queue::join(request, since, self.backend_pid, &self.server);
-        let joined = loop {
-            // Unless a hundred others join at the same moment.
-            if let Some(joined) = Joined::read(self.sent(&sql).await?) {
-                break joined;
+        let (ticket, ahead, mut is_marked) = loop {
+            match Joined::read(self.sent(&sql, Some(FORGET)).await?)? {
+                Joined::Waiting {
+                    ticket,
+                    ahead,
+                    is_marked,
+                } => break (ticket, ahead, is_marked),
+                Joined::NoTicket => sleep(JOIN_AGAIN).await,
+                Joined::Elsewhere => return Ok(None),
             }
         };
-        let mut is_marked = joined.is_marked;
         while !is_marked {
-            sleep(MARK_AGAIN).await;
-            let mark = queue::mark(request, since, &self.server);
-            is_marked = queue::is_marked(self.sent(&mark).await?);
+            sleep(JOIN_AGAIN).await;
+            let mark = queue::mark(request, since, self.backend_pid, &self.server);
+            is_marked = queue::is_marked(self.sent(&mark, None).await?);
         }
-        let line = Line {
-            since,
-            ticket: joined.ticket,
-        };
-        Ok((line, joined.ahead))
+        Ok(Some((Line { since, ticket }, ahead)))
     }
 
     /// Asks how many are ahead, and whether the lock is free.
     pub async fn look(&mut self, request: &Request, line: Line) -> anyhow::Result<Look> {
         let sql = queue::look(request, line, &self.server);
-        Look::read(self.sent(&sql).await?)
+        Look::read(self.sent(&sql, None).await?)
     }
 
-    /// Waits until a holder says that it has left: the first ticket in the line, if the link still stands.
-    /// Cancel-safe.
-    pub async fn told(&mut self) -> Option<i32> {
-        let payload = self.notifications.recv().await?;
-        payload.parse().ok()
+    /// Waits until a holder says that it has left: the first ticket in the line, if that is understood. The error is
+    /// what ended the session. Cancel-safe.
+    pub async fn told(&mut self) -> anyhow::Result<Option<i32>> {
+        if let Some(payload) = self.notifications.recv().await {
+            return Ok(payload.parse().ok());
+        }
+        let cause = self.ended().await;
+        Err(Fault::CannotConnect.error(format!("the connection was lost: {cause}")))
     }
 
     /// Leaves the queue; what was told to this session may have been told to no other.
     pub async fn leave(&mut self, request: &Request, line: Line) -> anyhow::Result<()> {
-        let withdraw = queue::withdraw(request, line);
-        self.send(&withdraw).await.map(drop)
+        let withdraw = queue::withdraw(request, line, self.backend_pid);
+        self.sent(&withdraw, None).await.map(drop)
     }
 
-    /// Sends a message of the queue's.
-    async fn sent(&mut self, sql: &str) -> anyhow::Result<Vec<SimpleQueryMessage>> {
-        match timeout(ANSWER_DEADLINE, self.ask(sql, None)).await {
-            Ok(Ok(messages)) => Ok(messages),
-            Ok(Err(error)) => Err(self.explain(error).await),
-            Err(_) => Err(Fault::CannotConnect.error("the server does not answer")),
+    /// Sends a message of the queue's; who waits without a limit waits for the answer, too.
+    async fn sent(
+        &mut self,
+        sql: &str,
+        before_again: Option<&str>,
+    ) -> anyhow::Result<Vec<SimpleQueryMessage>> {
+        match self.ask(sql, before_again).await {
+            Ok(messages) => Ok(messages),
+            Err(error) => Err(self.explain(error).await),
         }
     }
 }

@@ -131,7 +131,8 @@ fn try_in_session(request: &Request, wait: Wait, backend_pid: i32, server: &Serv
             let (leave, granted) = (queue::leave(request, line), tell(Stage::Holding, "granted"));
             (
                 "'busy'".to_owned(),
-                format!("CASE WHEN {leave} THEN {granted} END"),
+                // Sent again after it was cancelled, it may have left already.
+                format!("CASE WHEN {leave} THEN {granted} ELSE {granted} END"),
             )
         }
     };
@@ -240,6 +241,9 @@ pub fn release(request: &Request, grant: &Grant) -> String {
              WHEN {is_awaited} THEN 'awaited' ELSE 'held' END AS answer{end}"
     )
 }
+
+/// Frees all locks of the session, which has none yet that was not taken by a message that was cancelled.
+pub const FORGET: &str = "SELECT pg_catalog.pg_advisory_unlock_all()";
 
 /// Ends the transaction in which the lock was not obtained.
 pub const GIVE_UP: &str = "ROLLBACK";

@@ -60,7 +60,11 @@ pub enum State {
 
 impl State {
     pub fn is_held(&self) -> bool {
-        matches!(self, Self::Running(_))
+        match self {
+            Self::Running(_) => true,
+            Self::Outliving => false,
+            Self::Stopping { end, .. } => *end == End::Overran,
+        }
     }
 
     pub fn can_overrun(&self) -> bool {
@@ -109,6 +113,10 @@ impl State {
                     family_left: false, ..
                 },
             ) => Action::Finish(end.clone()),
+            (Self::Stopping { end, .. }, Event::Lost(cause)) => {
+                *end = End::Lost { cause };
+                Action::Nothing
+            }
             (Self::Stopping { killing, .. }, Event::GraceOver) => {
                 *killing = true;
                 Action::Kill
@@ -120,7 +128,7 @@ impl State {
                 Event::Reaped { command: None, .. } | Event::GraceOver,
             )
             | (Self::Outliving, Event::Lost(_))
-            | (Self::Stopping { .. }, Event::Lost(_) | Event::Overran)
+            | (Self::Stopping { .. }, Event::Overran)
             | (Self::Stopping { killing: false, .. }, Event::Reaped { .. }) => Action::Nothing,
         }
     }
@@ -249,7 +257,7 @@ mod tests {
                     assert!(!self.session_lost && !self.overran, "an end under the lock");
                 }
                 Action::Finish(End::Lost { .. }) => {
-                    assert!(stops && self.terminated);
+                    assert!(self.session_lost && self.terminated);
                     assert!(
                         !self.command_runs && !self.family_left,
                         "an end with all dead"

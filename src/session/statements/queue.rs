@@ -14,11 +14,17 @@ use crate::session::{Line, Request, Server, Wait};
 
 /// What came of joining the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Joined {
-    pub ticket: i32,
-    pub ahead: u32,
-    /// Without the marker a holder who leaves tells nobody: one has just looked whether there is any.
-    pub is_marked: bool,
+pub enum Joined {
+    Waiting {
+        ticket: i32,
+        ahead: u32,
+        /// Without the marker a holder who leaves tells nobody: one has just looked whether there is any.
+        is_marked: bool,
+    },
+    /// All that were tried were taken meanwhile.
+    NoTicket,
+    /// Another backend answered than the one expected; nothing was taken.
+    Elsewhere,
 }
 
 /// What a look at the queue found.
@@ -26,9 +32,12 @@ pub struct Joined {
 pub struct Look {
     /// How many tickets are lower.
     pub ahead: u32,
-    /// Nobody holds the lock in a way that excludes this one.
+    /// Nobody holds the lock.
     pub is_free: bool,
 }
+
+/// Above these there is no room for candidates; a foreign lock there is no ticket.
+const HIGHEST: i32 = i32::MAX - 1000;
 
 /// How many tickets are tried when others join at the same moment.
 const CANDIDATES: u32 = 100;
@@ -38,7 +47,8 @@ fn tickets(class: i32) -> String {
     let class = class.cast_unsigned();
     format!(
         "SELECT pid, objid::int8 AS number FROM pg_locks \
-         WHERE locktype = 'advisory' AND granted AND classid = {class}::oid AND objsubid = 2 AND objid <> 0::oid \
+         WHERE locktype = 'advisory' AND granted AND classid = {class}::oid AND objsubid = 2 \
+             AND objid::int8 BETWEEN 1 AND {HIGHEST} \
              AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     )
 }
@@ -53,37 +63,44 @@ pub fn join(request: &Request, since: i64, backend_pid: i32, server: &Server) ->
     let statement = format!(
         "LISTEN {channel}; \
          WITH tickets AS MATERIALIZED ({tickets}), \
+         last AS MATERIALIZED (SELECT coalesce(max(number), 0) AS highest, count(*) AS waiting FROM tickets), \
          candidates AS MATERIALIZED ( \
-             SELECT generate_series(highest + 1, highest + {CANDIDATES}) AS number \
-             FROM (SELECT coalesce(max(number), 0) AS highest FROM tickets) AS last \
-             WHERE {is_expected}), \
+             SELECT generate_series(highest + 1, highest + {CANDIDATES}) AS number FROM last WHERE {is_expected}), \
          taken AS MATERIALIZED ( \
              SELECT number FROM candidates WHERE pg_try_advisory_lock({class}, number::int4) LIMIT 1) \
-         SELECT number AS ticket, (SELECT count(*) FROM tickets) AS ahead, \
-             pg_try_advisory_lock_shared({class}, 0) AS marked \
-         FROM taken",
+         SELECT {is_expected} AS mine, number AS ticket, waiting + number - highest - 1 AS ahead, \
+             CASE WHEN number IS NOT NULL THEN pg_try_advisory_lock_shared({class}, 0) END AS marked \
+         FROM last LEFT JOIN taken ON true",
         channel = channel(backend_pid),
     );
     format!("{comment}{}", shielded(&statement))
 }
 
 impl Joined {
-    /// `None` where there was no ticket to be had.
-    pub fn read(messages: Vec<SimpleQueryMessage>) -> Option<Self> {
+    pub fn read(messages: Vec<SimpleQueryMessage>) -> anyhow::Result<Self> {
         let rows = rows(messages);
-        Some(Self {
-            ticket: column(&rows, "ticket")?.parse().ok()?,
-            ahead: column(&rows, "ahead")?.parse().ok()?,
+        if column(&rows, "mine") != Some("t") {
+            return Ok(Self::Elsewhere);
+        }
+        let Some(ticket) = column(&rows, "ticket") else {
+            return Ok(Self::NoTicket);
+        };
+        Ok(Self::Waiting {
+            ticket: ticket.parse()?,
+            ahead: column(&rows, "ahead").unwrap_or_default().parse()?,
             is_marked: column(&rows, "marked") == Some("t"),
         })
     }
 }
 
 /// Takes the marker.
-pub fn mark(request: &Request, since: i64, server: &Server) -> String {
+pub fn mark(request: &Request, since: i64, backend_pid: i32, server: &Server) -> String {
     let class = request.identity.lock.key.queue_class();
     let comment = comment(request, since, server);
-    let mark = format!("SELECT pg_try_advisory_lock_shared({class}, 0) AS marked");
+    let is_expected = is_backend(backend_pid);
+    let mark = format!(
+        "SELECT CASE WHEN {is_expected} THEN pg_try_advisory_lock_shared({class}, 0) END AS marked"
+    );
     format!("{comment}{}", shielded(&mark))
 }
 
@@ -97,13 +114,9 @@ pub fn look(request: &Request, line: Line, server: &Server) -> String {
     let comment = comment(request, line.since, server);
     let (tickets, ticket) = (tickets(key.queue_class()), line.ticket);
     let is_key = super::is_key(key);
-    let excludes = match request.mode {
-        Mode::Exclusive => "true",
-        Mode::Shared => "l.mode = 'ExclusiveLock'",
-    };
     let look = format!(
         "SELECT (SELECT count(*) FROM ({tickets}) AS t WHERE number < {ticket}) AS ahead, \
-             NOT EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND {is_key} AND {excludes} \
+             NOT EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND {is_key} \
                  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())) AS free"
     );
     format!("{comment}{}", shielded(&look))
@@ -155,10 +168,14 @@ pub fn settle(request: &Request, wait: Wait) -> Option<String> {
     })
 }
 
-/// Gives ticket and marker back, and has others know who comes first now.
-pub fn withdraw(request: &Request, line: Line) -> String {
-    let leave = leave(request, line);
-    shielded(&format!("SELECT {leave}; {}", wake_statement(request)))
+/// Gives ticket and marker back, and has others know who comes first now, if this one may have been told it.
+pub fn withdraw(request: &Request, line: Line, backend_pid: i32) -> String {
+    let (is_expected, leave) = (is_backend(backend_pid), leave(request, line));
+    let ticket = line.ticket;
+    let wake = wake_statement(request);
+    shielded(&format!(
+        "SELECT CASE WHEN {is_expected} THEN {leave} END; {wake} WHERE {ticket} <= (SELECT max(number) FROM first)"
+    ))
 }
 
 /// Gives ticket and marker back; true.
