@@ -72,12 +72,15 @@ pub async fn acquire(
     signals: &mut Signals,
     report: &Reporter,
 ) -> anyhow::Result<Acquired> {
+    let mut is_told = false;
     loop {
         let full = match acquire_once(settings, request, patience, signals, report).await {
             Err(error) if Fault::Full.classifies(&error) && patience.is_some() => error,
             acquired => return acquired,
         };
-        report.detail(|| format!("{full}: trying again"));
+        if !std::mem::replace(&mut is_told, true) {
+            report.notice(|| format!("{full}: trying again until there is room"));
+        }
         tokio::select! {
             biased;
             signal = signals.next_ending() => return Ok(Acquired::Interrupted(signal?)),

@@ -43,6 +43,13 @@ impl Reporter {
         }
     }
 
+    /// What a person who waits should know, unless they asked for quiet.
+    pub fn notice(&self, message: impl FnOnce() -> String) {
+        if !self.is_quiet {
+            line_unless_blocked(&message());
+        }
+    }
+
     /// The line for a wait, where it would disturb nobody.
     pub fn status_line(&self) -> Option<StatusLine> {
         if self.is_quiet || self.start.is_some() {

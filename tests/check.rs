@@ -582,7 +582,7 @@ fn it_ends_as_run_does_and_says_the_same() {
     ];
     for (kind, pglock, codes) in kinds {
         for (scope, code) in SCOPES.into_iter().zip(codes) {
-            let run = pglock().args(["run", "--scope", scope, "as-run", "true"]);
+            let run = pglock().args(["run", "-n", "--scope", scope, "as-run", "true"]);
             let run = run.run();
             let checked = check(pglock(), &["--scope", scope]);
             run.assert_code(code).assert_stdout("");

@@ -346,10 +346,10 @@ fn a_server_without_room_is_asked_again() {
         .args(["run", "-v", "another", "echo", "ran"])
         .spawn();
     waiter.wait_stderr("too many connections for role");
-    waiter.wait_stderr(": trying again\n");
+    waiter.wait_stderr(": trying again until there is room\n");
     for words in [
         &["try", "another", "echo", "ran"][..],
-        &["run", "-w", "1s", "another", "echo", "ran"],
+        &["run", "-q", "-w", "1s", "another", "echo", "ran"],
     ] {
         pglock()
             .args(words)

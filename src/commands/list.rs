@@ -9,7 +9,7 @@ use glob::Pattern;
 use crate::cli::{ConnectionArgs, Format, ListArgs};
 use crate::connection::{self, Place, Prompt, Settings};
 use crate::exit::Outcome;
-use crate::inventory::{self, LockView, Scope, State};
+use crate::inventory::{self, Inventory, LockView, Scope, State};
 use crate::key::{LockKey, LockName};
 use crate::naming::Naming;
 use crate::output::{self, csv, json, table};
@@ -48,15 +48,15 @@ async fn find(
             ControlFlow::Continue(session) => session,
             ControlFlow::Break(interrupted) => return Ok(ControlFlow::Break(interrupted)),
         };
-        if session.is_standby().await? {
+        let Inventory { locks, is_standby } = inventory::read(&mut session, scope).await?;
+        session.close().await;
+        if is_standby {
             if args.quiet {
                 return Err(super::standby());
             }
             report::line("this server is a standby: the locks of the primary are not shown");
         }
-        let views = inventory::read(&mut session, scope).await?;
-        session.close().await;
-        found.extend(views.into_iter().filter(|view| search.accepts(view)));
+        found.extend(locks.into_iter().filter(|view| search.accepts(view)));
     }
     Ok(ControlFlow::Continue(found))
 }

@@ -14,15 +14,26 @@ pub use self::view::{LockView, State};
 use crate::key::LockKey;
 use crate::session::Session;
 
+/// What a server knows of advisory locks.
+pub struct Inventory {
+    pub locks: Vec<LockView>,
+    /// It knows none of the primary's.
+    pub is_standby: bool,
+}
+
 /// Every advisory lock in `scope`, holders before waiters, oldest first.
 ///
 /// Everything that holds or waits appears once for each key, backend and mode.
-pub async fn read(session: &mut Session, scope: Scope) -> anyhow::Result<Vec<LockView>> {
-    let rows = rows::read(session, scope).await?;
-    Ok(view::from_rows(rows))
+pub async fn read(session: &mut Session, scope: Scope) -> anyhow::Result<Inventory> {
+    let (rows, is_standby) = rows::read(session, scope).await?;
+    Ok(Inventory {
+        locks: view::from_rows(rows),
+        is_standby,
+    })
 }
 
 /// Who holds this key in the current database.
 pub async fn holders(session: &mut Session, key: LockKey) -> anyhow::Result<Vec<LockView>> {
-    read(session, Scope::Holders(key)).await
+    let inventory = read(session, Scope::Holders(key)).await?;
+    Ok(inventory.locks)
 }

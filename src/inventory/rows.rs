@@ -80,9 +80,9 @@ const QUERY: &str = "\
             a.backend_start, a.query_start, a.query, NULL, NULL, NULL, NULL \
         FROM activity a \
         WHERE a.application_name ~ '^pglock[?~] ' AND {sessions_in_scope}) \
-    SELECT classid, objid, objsubid, mode, granted, pid, database, usename, application_name, client, query, \
+    SELECT standby, classid, objid, objsubid, mode, granted, pid, database, usename, application_name, client, query, \
         blocked_by, gid, {times} \
-    FROM found";
+    FROM (SELECT pg_is_in_recovery() AS standby) AS server LEFT JOIN found ON true";
 
 /// The columns that are times, in the query's text and in [`Row`]s as microseconds since 1970.
 const TIMES: [&str; 5] = [
@@ -93,10 +93,14 @@ const TIMES: [&str; 5] = [
     "now",
 ];
 
-/// Reads the rows in one round trip.
-pub async fn read(session: &mut Session, scope: Scope) -> anyhow::Result<Vec<Row>> {
-    let rows = session.query(&sql(scope)).await?;
-    Ok(rows.iter().map(row).collect())
+/// Reads the rows in one round trip; and whether the server is a standby, which knows none of the primary's locks.
+pub async fn read(session: &mut Session, scope: Scope) -> anyhow::Result<(Vec<Row>, bool)> {
+    let answer = session.query(&sql(scope)).await?;
+    let is_standby = answer.iter().any(|row| row.get("standby") == Some("t"));
+    let rows = answer.iter().map(row);
+    // Where nothing was found there is one row of nothing.
+    let found = rows.filter(|row| row.lock.is_some() || row.pid.is_some());
+    Ok((found.collect(), is_standby))
 }
 
 fn sql(scope: Scope) -> String {
