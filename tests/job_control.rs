@@ -129,7 +129,8 @@ fn a_wait_that_was_stopped_goes_on() {
         holder.let_go().assert_code(0);
         assert_free(Server::shared(), lock);
         shell.enter("fg");
-        shell.terminal.wait_for("\r\nran\r\n");
+        // In place of the line that said what was waited for.
+        shell.terminal.wait_for("\r\x1b[Kran\r\n");
         shell.expect_status(0);
         shell.leave();
     }
