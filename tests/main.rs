@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod assets;
+mod beside_flock;
 mod check;
 mod connection;
 mod exclusion;
