@@ -323,7 +323,7 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__run)
-            opts="-w -n -N -E -s -c -o -q -v -d -h -p -U -W -? --timeout --nonblock --max-waiters --namespace --raw --conflict-exit-code --shared --command --scope --lease --grace --hold-at-least --max-runtime --jitter --close --on-lost --quiet --verbose --dbname --host --port --username --password --no-password --help"
+            opts="-w -n -N -E -s -c -o -q -v -d -h -p -U -W -? --timeout --nonblock --max-waiters --namespace --raw --conflict-exit-code --shared --command --scope --lease --grace --also --slots --token --hold-at-least --max-runtime --jitter --close --on-lost --quiet --verbose --dbname --host --port --username --password --no-password --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -374,6 +374,14 @@ _pglock() {
                     return 0
                     ;;
                 --grace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --also)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --slots)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -433,7 +441,7 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__try)
-            opts="-N -E -s -c -o -q -v -d -h -p -U -W -? --namespace --raw --conflict-exit-code --shared --command --scope --lease --grace --hold-at-least --max-runtime --jitter --close --on-lost --quiet --verbose --dbname --host --port --username --password --no-password --help"
+            opts="-N -E -s -c -o -q -v -d -h -p -U -W -? --namespace --raw --conflict-exit-code --shared --command --scope --lease --grace --also --slots --token --hold-at-least --max-runtime --jitter --close --on-lost --quiet --verbose --dbname --host --port --username --password --no-password --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -472,6 +480,14 @@ _pglock() {
                     return 0
                     ;;
                 --grace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --also)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --slots)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

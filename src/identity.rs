@@ -3,17 +3,18 @@
 //! Two places, written and read here and nowhere else:
 //! - `application_name` (63 bytes of ASCII), which every role can see: `pglock: NAME (HOST:PID)`, with `?`
 //!   (or `~` for a shared lock) instead of `:` while the session waits, and `#KEY` where the name is raw or
-//!   does not fit;
+//!   does not fit; where there are slots `NAME#SLOT/SLOTS` or `NAME#SLOTS` stands for NAME;
 //! - a comment at the start of the query text, for roles that may read it: the whole name and more.
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-use crate::key::{Lock, LockName, Mode};
+use crate::claim::Claim;
+use crate::key::{Lock, LockKey, LockName, Mode};
 
 /// The pglock process behind a session.
 #[derive(Debug)]
 pub struct Identity {
-    pub lock: Lock,
+    pub claim: Claim,
     pub host: String,
     pub wrapper_pid: u32,
     /// The command as a person would type it, without secrets.
@@ -23,20 +24,21 @@ pub struct Identity {
 /// Whether a session owns its lock or is between two tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    Holding,
+    /// In this slot, where there are slots.
+    Holding(u32),
     Waiting(Mode),
 }
 
 impl Stage {
     const ALL: [Self; 3] = [
-        Self::Holding,
+        Self::Holding(0),
         Self::Waiting(Mode::Exclusive),
         Self::Waiting(Mode::Shared),
     ];
 
     fn mark(self) -> char {
         match self {
-            Self::Holding => ':',
+            Self::Holding(_) => ':',
             Self::Waiting(Mode::Exclusive) => '?',
             Self::Waiting(Mode::Shared) => '~',
         }
@@ -48,6 +50,10 @@ impl Stage {
 pub struct Told {
     pub stage: Stage,
     pub lock: Option<Lock>,
+    /// How many slots it says the lock has.
+    pub slots: Option<u32>,
+    /// The locks that it says it wants or holds, too.
+    pub also: Vec<Lock>,
     pub host: Option<String>,
     pub wrapper_pid: Option<u32>,
     pub command: Option<String>,
@@ -72,9 +78,15 @@ const SHORTEST_HOST: usize = 12;
 const LONGEST_NAME_IN_QUERY: usize = 800;
 const LONGEST_COMMAND: usize = 300;
 
-/// PostgreSQL replaces what is no printable ASCII; `|` separates the namespace; without quotes, backslashes and
+/// PostgreSQL replaces what is no printable ASCII; `|` separates the namespace, `#` the slots; without quotes, backslashes and
 /// asterisks the whole can stand in an SQL literal as it is, and could in a comment.
-const LABEL: &AsciiSet = &CONTROLS.add(b'%').add(b'|').add(b'\'').add(b'\\').add(b'*');
+const LABEL: &AsciiSet = &CONTROLS
+    .add(b'%')
+    .add(b'|')
+    .add(b'#')
+    .add(b'\'')
+    .add(b'\\')
+    .add(b'*');
 /// Without `*` nothing within ends the comment or begins a nested one; the rest are this notation's own marks.
 const FIELD: &AsciiSet = &CONTROLS.add(b'%').add(b'&').add(b'=').add(b'*');
 
@@ -83,10 +95,10 @@ const COMMENT_START: &str = "/*pglock ";
 const COMMENT_END: &str = " */";
 
 impl Identity {
-    /// This process, which takes `lock` for `command`.
-    pub fn of_this_process(lock: Lock, command: String) -> Self {
+    /// This process, which takes what it claims for `command`.
+    pub fn of_this_process(claim: Claim, command: String) -> Self {
         Self {
-            lock,
+            claim,
             host: host_name(),
             wrapper_pid: std::process::id(),
             command,
@@ -98,9 +110,15 @@ impl Identity {
         let pid = self.wrapper_pid;
         let room = APPLICATION_NAME_BYTES - format!("pglock{mark}  (:{pid})").len();
         let host = ascii(&self.host);
-        let mut label = label(&self.lock);
+        let slots = match (self.claim.slots, stage) {
+            (None, _) => String::new(),
+            (Some(slots), Stage::Holding(slot)) => format!("#{slot}/{slots}"),
+            (Some(slots), Stage::Waiting(_)) => format!("#{slots}"),
+        };
+        let lock = &self.claim.lock;
+        let mut label = format!("{}{slots}", label(lock));
         if label.len() + host.len().min(SHORTEST_HOST) > room {
-            label = format!("#{}", self.lock.key);
+            label = format!("#{}{slots}", lock.key);
         }
         let host = &host[..host.len().min(room - label.len())];
         format!("pglock{mark} {label} ({host}:{pid})")
@@ -125,8 +143,8 @@ impl Identity {
             Since::Waiting(since) => ("waiting", since.to_string()),
             Since::Held(since) => ("held", since.to_string()),
         }));
-        match &self.lock.name {
-            None => fields.push(("key", self.lock.key.to_string())),
+        match &self.claim.lock.name {
+            None => fields.push(("key", self.claim.lock.key.to_string())),
             Some(LockName { namespace, name }) => {
                 fields.extend(
                     namespace
@@ -136,10 +154,17 @@ impl Identity {
                 fields.push(("name", encode(name)));
             }
         }
-        let length: usize = fields.iter().map(|(_, value)| value.len()).sum();
-        if length > LONGEST_NAME_IN_QUERY {
-            fields.retain(|(field, _)| !matches!(*field, "namespace" | "name"));
-        }
+        fields.extend(self.claim.also.iter().map(|also| match &also.name {
+            // All are in the namespace of the first.
+            Some(LockName { name, .. }) => ("also", encode(name)),
+            None => ("also-key", also.key.to_string()),
+        }));
+        let mut length = 0;
+        fields.retain(|(field, value)| {
+            length += value.len();
+            length <= LONGEST_NAME_IN_QUERY
+                || !matches!(*field, "namespace" | "name" | "also" | "also-key")
+        });
         fields.push(("command", encode(&shortened(&self.command))));
         let fields: Vec<String> = fields
             .into_iter()
@@ -169,7 +194,7 @@ fn shortened(command: &str) -> String {
     }
 }
 
-/// `NAME`, `NAMESPACE|NAME` or `#KEY`; a name that begins with `#` has it encoded.
+/// `NAME`, `NAMESPACE|NAME` or `#KEY`.
 fn label(lock: &Lock) -> String {
     let encode = |text: &str| utf8_percent_encode(text, LABEL).to_string();
     match &lock.name {
@@ -178,19 +203,12 @@ fn label(lock: &Lock) -> String {
             namespace: Some(namespace),
             name,
         }) => {
-            format!("{}|{}", hash_encoded(&encode(namespace)), encode(name))
+            format!("{}|{}", encode(namespace), encode(name))
         }
         Some(LockName {
             namespace: None,
             name,
-        }) => hash_encoded(&encode(name)),
-    }
-}
-
-fn hash_encoded(label: &str) -> String {
-    match label.strip_prefix('#') {
-        Some(rest) => format!("%23{rest}"),
-        None => label.to_owned(),
+        }) => encode(name),
     }
 }
 
@@ -222,9 +240,15 @@ impl Told {
         let rest = rest[1..].strip_prefix(' ')?;
         let (label, process) = rest.strip_suffix(')')?.rsplit_once(" (")?;
         let (host, pid) = process.rsplit_once(':')?;
+        let (label, slot, slots) = without_slots(label);
         Some(Self {
-            stage,
+            stage: match stage {
+                Stage::Holding(_) => Stage::Holding(slot.unwrap_or(0)),
+                Stage::Waiting(mode) => Stage::Waiting(mode),
+            },
             lock: lock_of_label(label),
+            slots,
+            also: Vec::new(),
             host: Some(decoded(host)).filter(|host| !host.is_empty()),
             wrapper_pid: Some(pid.parse().ok()?),
             command: None,
@@ -238,6 +262,7 @@ impl Told {
         };
         let mut namespace = None;
         let mut name = None;
+        let mut also = Vec::new();
         for (field, value) in comment_fields(fields) {
             match field {
                 "host" => self.host = Some(value),
@@ -245,10 +270,16 @@ impl Told {
                 "held" => self.since = value.parse().ok().map(Since::Held),
                 "namespace" => namespace = Some(value),
                 "name" => name = Some(value),
+                "also" => also.push(value),
+                "also-key" => self.also.extend(raw(&value)),
                 "command" => self.command = Some(value),
                 _ => {}
             }
         }
+        self.also.extend(also.into_iter().map(|name| {
+            let namespace = namespace.clone();
+            Lock::from(LockName { namespace, name })
+        }));
         if let Some(name) = name {
             self.lock = Some(LockName { namespace, name }.into());
         }
@@ -272,10 +303,24 @@ fn comment_fields(text: &str) -> impl Iterator<Item = (&str, String)> {
         })
 }
 
+/// Splits `#SLOT/SLOTS` or `#SLOTS` off.
+fn without_slots(label: &str) -> (&str, Option<u32>, Option<u32>) {
+    // The first is that of a key.
+    let Some((label, told)) = label
+        .rsplit_once('#')
+        .filter(|(label, _)| !label.is_empty())
+    else {
+        return (label, None, None);
+    };
+    match told.split_once('/') {
+        Some((slot, slots)) => (label, slot.parse().ok(), slots.parse().ok()),
+        None => (label, None, told.parse().ok()),
+    }
+}
+
 fn lock_of_label(label: &str) -> Option<Lock> {
     if let Some(key) = label.strip_prefix('#') {
-        let key = key.parse().ok()?;
-        return Some(Lock { key, name: None });
+        return raw(key);
     }
     let (namespace, name) = match label.split_once('|') {
         Some((namespace, name)) => (Some(decoded(namespace)), name),
@@ -283,6 +328,11 @@ fn lock_of_label(label: &str) -> Option<Lock> {
     };
     let name = decoded(name);
     Some(LockName { namespace, name }.into())
+}
+
+fn raw(key: &str) -> Option<Lock> {
+    let key = key.parse::<LockKey>().ok()?;
+    Some(Lock { key, name: None })
 }
 
 fn decoded(text: &str) -> String {
@@ -294,12 +344,12 @@ mod tests {
     use super::*;
 
     fn identity(namespace: Option<&str>, name: &str) -> Identity {
+        let name = LockName {
+            namespace: namespace.map(str::to_owned),
+            name: name.to_owned(),
+        };
         Identity {
-            lock: LockName {
-                namespace: namespace.map(str::to_owned),
-                name: name.to_owned(),
-            }
-            .into(),
+            claim: Claim::of(name.into()),
             host: "web-1.example".to_owned(),
             wrapper_pid: 4242,
             command: "sh -c 'x && y' */ &=% /* /".to_owned(),
@@ -329,7 +379,7 @@ mod tests {
                 let told = told.expect("a pglock session is recognised");
                 assert_eq!(
                     told.lock.as_ref().map(|lock| lock.key),
-                    Some(said.lock.key),
+                    Some(said.claim.lock.key),
                     "{name}"
                 );
                 let kept = utf8 || name.len() < LONGEST_NAME_IN_QUERY / 3;
@@ -356,8 +406,38 @@ mod tests {
                 let shown = said.application_name(stage);
                 assert!(shown.is_ascii() && shown.len() <= 63, "{shown}");
                 let told = Told::by(&shown, "").expect("recognised");
-                assert_eq!(told.lock.map(|lock| lock.key), Some(said.lock.key));
+                assert_eq!(told.lock.map(|lock| lock.key), Some(said.claim.lock.key));
                 assert_eq!(told.wrapper_pid, Some(4_194_304));
+            }
+        }
+    }
+
+    #[test]
+    fn slots_and_other_locks_are_told_with_the_lock() {
+        for name in ["jobs", "a#1/2", "|", &"n".repeat(200)] {
+            for namespace in [None, Some("#")] {
+                let mut said = identity(namespace, name);
+                said.claim.slots = Some(12);
+                said.claim.also = ["x", "y&z"]
+                    .map(|also| {
+                        let namespace = namespace.map(str::to_owned);
+                        let name = also.to_owned();
+                        LockName { namespace, name }.into()
+                    })
+                    .to_vec();
+                let comment = said.comment(None, true);
+                for stage in [
+                    Stage::Holding(0),
+                    Stage::Holding(11),
+                    Stage::Waiting(Mode::Exclusive),
+                ] {
+                    let shown = said.application_name(stage);
+                    assert!(shown.len() <= 63, "{shown}");
+                    let told = Told::by(&shown, &comment).expect("recognised");
+                    assert_eq!((told.stage, told.slots), (stage, Some(12)), "{shown}");
+                    assert_eq!(told.lock.map(|lock| lock.key), Some(said.claim.lock.key));
+                    assert_eq!(told.also, said.claim.also);
+                }
             }
         }
     }

@@ -4,6 +4,7 @@ mod acquire;
 mod attendant;
 mod canary;
 mod child;
+mod claim;
 mod cli;
 mod command_line;
 mod commands;
