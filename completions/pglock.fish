@@ -48,7 +48,7 @@ transaction\t'One transaction, for poolers that share out sessions'"
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l lease -d 'How long the server may go without hearing of this host before it frees the lock [default: 30s]' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l grace -d 'Time between TERM and KILL when pglock itself stops the command [default: 10s]' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l also -d 'Hold this lock, too; may be given several times' -r
-complete -c pglock -n "__fish_pglock_using_subcommand run" -l slots -d 'Let at most N hold the lock at once, each in a slot of its own' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -l slots -d 'Let at most N (1-100) hold the lock at once, each in a slot of its own' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l hold-at-least -d 'Keep the lock this long after it was taken, even if COMMAND ended sooner' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l max-runtime -d 'Stop COMMAND when it has run this long: TERM, and KILL after the grace; exit with 124' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l jitter -d 'Wait a random time up to this before connecting' -r
@@ -76,7 +76,7 @@ transaction\t'One transaction, for poolers that share out sessions'"
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l lease -d 'How long the server may go without hearing of this host before it frees the lock [default: 30s]' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l grace -d 'Time between TERM and KILL when pglock itself stops the command [default: 10s]' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l also -d 'Hold this lock, too; may be given several times' -r
-complete -c pglock -n "__fish_pglock_using_subcommand try" -l slots -d 'Let at most N hold the lock at once, each in a slot of its own' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -l slots -d 'Let at most N (1-100) hold the lock at once, each in a slot of its own' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l hold-at-least -d 'Keep the lock this long after it was taken, even if COMMAND ended sooner' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l max-runtime -d 'Stop COMMAND when it has run this long: TERM, and KILL after the grace; exit with 124' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l jitter -d 'Wait a random time up to this before connecting' -r

@@ -102,6 +102,23 @@ pub struct ConnectionArgs {
     pub no_password: bool,
 }
 
+impl ConnectionArgs {
+    /// The options that say where to connect, as words of a command line.
+    pub fn as_typed(&self) -> Vec<String> {
+        let options = [
+            ("-d", &self.dbname),
+            ("-h", &self.host),
+            ("-p", &self.port),
+            ("-U", &self.username),
+        ];
+        let typed = options.into_iter().filter_map(|(option, value)| {
+            let value = value.as_ref()?;
+            Some([option.to_owned(), value.clone()])
+        });
+        typed.flatten().collect()
+    }
+}
+
 /// What pglock can be asked to do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
@@ -239,22 +256,24 @@ pub struct JobArgs {
     /// Hold this lock, too; may be given several times
     ///
     /// All are taken together or none is, in one order whoever asks, so that no two wait for one another. The
-    /// names are read as NAME is.
+    /// names are read as NAME is. Who waits for several stands in the queue of each, but is passed by others while
+    /// only some of them are free.
     #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     pub also: Vec<String>,
 
-    /// Let at most N hold the lock at once, each in a slot of its own
+    /// Let at most N (1-100) hold the lock at once, each in a slot of its own
     ///
     /// COMMAND finds the number of its slot, from 0, in PGLOCK_SLOT. Slot 0 is the plain lock, so --slots 1 is the
-    /// ordinary lock. Everybody has to say the same N.
-    #[arg(long, value_name = "N", conflicts_with = "shared", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// ordinary lock. Everybody has to say the same N: whoever says more gets slots that the others do not count.
+    #[arg(long, value_name = "N", conflicts_with = "shared", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub slots: Option<u32>,
 
     /// Give COMMAND a fencing token in PGLOCK_TOKEN
     ///
     /// 24 hexadecimal digits that sort as text and rise with every acquisition in the cluster, across crashes and
     /// across the promotion of a standby: what is written with a token can refuse a lower one. It costs a message in
-    /// the write-ahead log, flushed to disk; with --scope transaction a second connection, too.
+    /// the write-ahead log, flushed to disk; with --scope transaction also a second connection, for which a pooler has to
+    /// have a backend left. A new cluster, as after a dump or pg_upgrade, begins anew.
     #[arg(long)]
     pub token: bool,
 
@@ -266,6 +285,8 @@ pub struct JobArgs {
     pub hold_at_least: Option<String>,
 
     /// Stop COMMAND when it has run this long: TERM, and KILL after the grace; exit with 124
+    ///
+    /// pglock does that, not the guardian: after kill -9 of pglock nothing limits the time.
     #[arg(long, value_name = "DURATION")]
     pub max_runtime: Option<String>,
 
@@ -474,7 +495,7 @@ pub const EXIT_STATUS: [(&str, &str); 13] = [
 ];
 
 /// The environment that pglock reads and sets, for --help and the manual page.
-pub const ENVIRONMENT: [(&str, &str); 9] = [
+pub const ENVIRONMENT: [(&str, &str); 10] = [
     (
         "PGLOCK_NAMESPACE",
         "as --namespace; empty means unset; set for the command if there is one",
@@ -502,6 +523,10 @@ pub const ENVIRONMENT: [(&str, &str); 9] = [
     (
         "PGLOCK_BACKEND_PID",
         "set for the command: the process ID of the server's backend that holds the lock",
+    ),
+    (
+        "PGLOCK_HELD",
+        "set for the command, and read: what this pglock and those that run it hold, KEY@BACKEND_PID each, so that none waits for itself",
     ),
     (
         "PGLOCK_SLOT",

@@ -161,7 +161,7 @@ impl Identity {
         }));
         let mut length = 0;
         fields.retain(|(field, value)| {
-            length += value.len();
+            length += field.len() + value.len() + "=&".len();
             length <= LONGEST_NAME_IN_QUERY
                 || !matches!(*field, "namespace" | "name" | "also" | "also-key")
         });

@@ -13,7 +13,7 @@ use crate::exit::Fault;
 
 /// The key of an advisory lock in one of its two forms, which never conflict with one another
 /// (PostgreSQL documentation, 9.28.10 "Advisory Lock Functions").
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockKey {
     Bigint(i64),
     Pair(i32, i32),

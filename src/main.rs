@@ -14,6 +14,7 @@ mod environment;
 mod exit;
 mod family;
 mod guardian;
+mod holding;
 mod identity;
 mod inventory;
 mod key;

@@ -189,9 +189,10 @@ fn is_bookkeeping(
         return false;
     }
     let mut awaited = told.lock.iter().chain(&told.also);
-    // What it waits for besides is in its query, which not every role may read.
-    let may_wait_for_more =
-        || told.command.is_none() && row.pid.is_some_and(|pid| markers.contains(&(pid, class)));
+    // What it waits for besides is in its query, which is hidden from those who may not see its start either.
+    let may_wait_for_more = || {
+        row.backend_start.is_none() && row.pid.is_some_and(|pid| markers.contains(&(pid, class)))
+    };
     awaited.any(|lock| lock.key.queue_class() == class) || may_wait_for_more()
 }
 
@@ -210,6 +211,8 @@ fn waiting_views(row: &Row, locks: &[LockView]) -> Vec<LockView> {
     .or(row.query_start);
     let awaited = told.lock.iter().map(|lock| (lock, told.slots));
     let awaited = awaited.chain(told.also.iter().map(|lock| (lock, None)));
+    let mut seen = HashSet::new();
+    let awaited = awaited.filter(|(lock, _)| seen.insert(lock.key));
     let waiting = awaited.filter_map(|(lock, slots)| {
         let same_lock = |held: &&LockView| {
             let key = if slots.is_some() {

@@ -38,8 +38,7 @@ impl Proof {
 /// for it never has less than one. In a transaction nothing but its end frees the lock, and its time of start
 /// tells it from any other on the same backend.
 pub fn heartbeat(request: &Request, grant: &Grant, server: &Server) -> String {
-    let held = Since::Held(grant.taken.since_1970);
-    let comment = request.identity.comment(Some(held), server.is_utf8);
+    let comment = comment(request, grant, server);
     let is_held = match request.scope {
         Scope::Session => LockCalls::of(request, &grant.keys(request)).renew(),
         Scope::Transaction => is_same_transaction(grant),
@@ -52,7 +51,8 @@ pub fn heartbeat(request: &Request, grant: &Grant, server: &Server) -> String {
 
 /// Frees the lock, in that backend only; answers as a heartbeat does whether it was held until now, and whether
 /// others wait for it.
-pub fn release(request: &Request, grant: &Grant) -> String {
+pub fn release(request: &Request, grant: &Grant, server: &Server) -> String {
+    let comment = comment(request, grant, server);
     let (was_held, end) = match request.scope {
         Scope::Session => {
             let give_back = LockCalls::of(request, &grant.keys(request)).give_back();
@@ -65,9 +65,15 @@ pub fn release(request: &Request, grant: &Grant) -> String {
     let is_expected = is_backend(grant.backend_pid);
     let is_awaited = queue::is_awaited(request);
     format!(
-        "SELECT CASE WHEN NOT {is_expected} THEN 'elsewhere' WHEN NOT {was_held} THEN 'gone' \
+        "{comment}SELECT CASE WHEN NOT {is_expected} THEN 'elsewhere' WHEN NOT {was_held} THEN 'gone' \
              WHEN {is_awaited} THEN 'awaited' ELSE 'held' END AS answer{end}"
     )
+}
+
+/// What tells everybody of the holder, in front of each of its statements.
+pub fn comment(request: &Request, grant: &Grant, server: &Server) -> String {
+    let held = Since::Held(grant.taken.since_1970);
+    request.identity.comment(Some(held), server.is_utf8)
 }
 
 fn is_same_transaction(grant: &Grant) -> String {
