@@ -2,13 +2,13 @@
 //!
 //! Two places, written and read here and nowhere else:
 //! - `application_name` (63 bytes of ASCII), which every role can see: `pglock: NAME (HOST:PID)`, with `?`
-//!   (or `~` for a shared lock) instead of `:` while the session waits, and `#KEY` where the name is raw or
-//!   does not fit;
+//!   (or `~` for a shared lock) instead of `:` while the session waits, `#RULE:NAME` where its key is not by
+//!   pglock's own rule, and `#KEY` where the name is raw or does not fit;
 //! - a comment at the start of the query text, for roles that may read it: the whole name and more.
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-use crate::key::{Lock, LockName, Mode};
+use crate::key::{Lock, LockName, Mode, Rule};
 
 /// The pglock process behind a session.
 #[derive(Debug)]
@@ -127,13 +127,11 @@ impl Identity {
         }));
         match &self.lock.name {
             None => fields.push(("key", self.lock.key.to_string())),
-            Some(LockName { namespace, name }) => {
-                fields.extend(
-                    namespace
-                        .as_deref()
-                        .map(|namespace| ("namespace", encode(namespace))),
-                );
-                fields.push(("name", encode(name)));
+            Some(lock) => {
+                fields.extend(foreign_rule(lock).map(|rule| ("rule", rule.to_owned())));
+                let namespace = lock.namespace.as_deref();
+                fields.extend(namespace.map(|namespace| ("namespace", encode(namespace))));
+                fields.push(("name", encode(&lock.name)));
             }
         }
         let length: usize = fields.iter().map(|(_, value)| value.len()).sum();
@@ -169,22 +167,25 @@ fn shortened(command: &str) -> String {
     }
 }
 
-/// `NAME`, `NAMESPACE|NAME` or `#KEY`; a name that begins with `#` has it encoded.
+/// `NAME`, `NAMESPACE|NAME`, `#RULE:` and one of these, or `#KEY`; a name that begins with `#` has it encoded.
 fn label(lock: &Lock) -> String {
     let encode = |text: &str| utf8_percent_encode(text, LABEL).to_string();
-    match &lock.name {
-        None => format!("#{}", lock.key),
-        Some(LockName {
-            namespace: Some(namespace),
-            name,
-        }) => {
-            format!("{}|{}", hash_encoded(&encode(namespace)), encode(name))
-        }
-        Some(LockName {
-            namespace: None,
-            name,
-        }) => hash_encoded(&encode(name)),
+    let Some(name) = &lock.name else {
+        return format!("#{}", lock.key);
+    };
+    let label = match &name.namespace {
+        Some(namespace) => format!("{}|{}", encode(namespace), encode(&name.name)),
+        None => encode(&name.name),
+    };
+    match foreign_rule(name) {
+        Some(rule) => format!("#{rule}:{label}"),
+        None => hash_encoded(&label),
     }
+}
+
+/// The word for the rule, where it is not pglock's own.
+fn foreign_rule(name: &LockName) -> Option<&'static str> {
+    (!name.rule.is_own()).then(|| name.rule.word())
 }
 
 fn hash_encoded(label: &str) -> String {
@@ -236,6 +237,7 @@ impl Told {
         let Some(fields) = query.strip_prefix(COMMENT_START) else {
             return;
         };
+        let mut rule = Some(Rule::default());
         let mut namespace = None;
         let mut name = None;
         for (field, value) in comment_fields(fields) {
@@ -243,14 +245,15 @@ impl Told {
                 "host" => self.host = Some(value),
                 "waiting" => self.since = value.parse().ok().map(Since::Waiting),
                 "held" => self.since = value.parse().ok().map(Since::Held),
+                "rule" => rule = Rule::of(&value),
                 "namespace" => namespace = Some(value),
                 "name" => name = Some(value),
                 "command" => self.command = Some(value),
                 _ => {}
             }
         }
-        if let Some(name) = name {
-            self.lock = Some(LockName { namespace, name }.into());
+        if let Some((name, rule)) = name.zip(rule) {
+            self.lock = named(rule, namespace, name);
         }
     }
 }
@@ -273,16 +276,32 @@ fn comment_fields(text: &str) -> impl Iterator<Item = (&str, String)> {
 }
 
 fn lock_of_label(label: &str) -> Option<Lock> {
-    if let Some(key) = label.strip_prefix('#') {
-        let key = key.parse().ok()?;
-        return Some(Lock { key, name: None });
-    }
+    let (rule, label) = match label
+        .strip_prefix('#')
+        .map(|rest| (rest, rest.split_once(':')))
+    {
+        Some((_, Some((rule, label)))) => (Rule::of(rule)?, label),
+        Some((key, None)) => {
+            let key = key.parse().ok()?;
+            return Some(Lock { key, name: None });
+        }
+        None => (Rule::default(), label),
+    };
     let (namespace, name) = match label.split_once('|') {
         Some((namespace, name)) => (Some(decoded(namespace)), name),
         None => (None, label),
     };
-    let name = decoded(name);
-    Some(LockName { namespace, name }.into())
+    named(rule, namespace, decoded(name))
+}
+
+/// What is no lock by its own rule was not told by pglock.
+fn named(rule: Rule, namespace: Option<String>, name: String) -> Option<Lock> {
+    let name = LockName {
+        namespace,
+        name,
+        rule,
+    };
+    name.try_into().ok()
 }
 
 fn decoded(text: &str) -> String {
@@ -294,12 +313,13 @@ mod tests {
     use super::*;
 
     fn identity(namespace: Option<&str>, name: &str) -> Identity {
+        by_rule(Rule::default(), namespace, name)
+    }
+
+    fn by_rule(rule: Rule, namespace: Option<&str>, name: &str) -> Identity {
+        let namespace = namespace.map(str::to_owned);
         Identity {
-            lock: LockName {
-                namespace: namespace.map(str::to_owned),
-                name: name.to_owned(),
-            }
-            .into(),
+            lock: named(rule, namespace, name.to_owned()).expect("it has a key"),
             host: "web-1.example".to_owned(),
             wrapper_pid: 4242,
             command: "sh -c 'x && y' */ &=% /* /".to_owned(),
@@ -344,6 +364,32 @@ mod tests {
                 assert_eq!(told.stage, Stage::Waiting(Mode::Shared));
             }
         }
+    }
+
+    #[test]
+    fn the_rule_is_told_with_the_name_in_both_places() {
+        for (word, namespace, name) in [
+            ("crc32", None, "plumless"),
+            ("hashtext", Some("a|b"), "#x:y"),
+            ("golang-migrate", None, "app,public"),
+        ] {
+            let rule = Rule::of(word).expect("known");
+            let said = by_rule(rule, namespace, name);
+            let label = said.application_name(Stage::Holding);
+            assert_eq!(lock_told(&label, "").as_ref(), Some(&said.lock), "{label}");
+            let query = said.comment(None, true);
+            assert_eq!(lock_told("pglock: #1 (h:1)", &query), Some(said.lock));
+        }
+        assert_eq!(lock_told("pglock: #no-such-rule:x (h:1)", ""), None);
+        let unknown = "/*pglock rule=no-such-rule&name=x */";
+        assert_eq!(
+            lock_told("pglock: #1 (h:1)", unknown).and_then(|lock| lock.name),
+            None
+        );
+    }
+
+    fn lock_told(application_name: &str, query: &str) -> Option<Lock> {
+        Told::by(application_name, query).expect("recognised").lock
     }
 
     #[test]

@@ -290,7 +290,9 @@ impl Plan {
         let lock = &self.request.identity.lock;
         let key = lock.key.to_string();
         let (name, namespace) = match &lock.name {
-            Some(LockName { name, namespace }) => (name.clone(), namespace.clone()),
+            Some(LockName {
+                name, namespace, ..
+            }) => (name.clone(), namespace.clone()),
             None => (key.clone(), None),
         };
         vec![

@@ -225,10 +225,7 @@ fn view(row: Row, told: Option<Told>, key: LockKey, mode: Mode, since: Option<i6
         namespace: name.as_ref().and_then(|name| name.namespace.clone()),
         name: name.map(|name| name.name),
         key,
-        form: match key {
-            LockKey::Bigint(_) => "bigint",
-            LockKey::Pair(..) => "int4,int4",
-        },
+        form: key.form(),
         state: State::Held,
         mode,
         database: row.database,
@@ -251,5 +248,5 @@ fn view(row: Row, told: Option<Told>, key: LockKey, mode: Mode, since: Option<i6
 
 /// Anybody can call a session what they like: a name is shown only where it hashes to the key.
 fn verified(lock: Option<Lock>, key: LockKey) -> Option<crate::key::LockName> {
-    lock?.name.filter(|name| name.key() == key)
+    lock?.name.filter(|name| name.key() == Ok(key))
 }
