@@ -29,6 +29,9 @@ pub fn list(connection: &ConnectionArgs, args: &ListArgs) -> anyhow::Result<Outc
         });
     }
     output::write(&render(args, &views)?)?;
+    for collision in inventory::collisions(&views) {
+        report::line(&collision);
+    }
     Ok(Outcome::Done)
 }
 

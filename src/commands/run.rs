@@ -182,7 +182,7 @@ impl Plan {
         session.close().await;
         Some(match holders {
             Ok(Ok(holders)) => match holders.first() {
-                Some(holder) => format!("{lock} is held by {}", holder.describe()),
+                Some(holder) => holder.describe_as(lock),
                 None => format!("{lock} was held a moment ago"),
             },
             Ok(Err(_)) | Err(_) => format!("{lock} is held; by whom could not be asked"),

@@ -4,9 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
 
+use super::owner::{Owner, Owners};
 use super::rows::{LockRow, Row};
 use crate::identity::{Since, Stage, Told};
-use crate::key::{Lock, LockKey, Mode};
+use crate::key::{Lock, LockKey, LockName, Mode};
 
 /// A holder or waiter of one lock, as `list --json` gives it; what is unknown is `None`.
 #[derive(Debug, Serialize)]
@@ -32,12 +33,16 @@ pub struct LockView {
     pub since: Option<Timestamp>,
     pub seconds: Option<f64>,
     pub command: Option<String>,
-    pub program: Option<String>,
+    /// The software that such a key is known of; none for a lock that pglock took by name.
+    pub program: Option<Owner>,
     pub blocked_by: Vec<i32>,
     pub prepared: bool,
     /// The identifier for ROLLBACK PREPARED, where a prepared transaction holds the lock.
     #[serde(skip)]
     pub prepared_transaction: Option<String>,
+    /// `name` and `namespace`, and by which rule they have this key.
+    #[serde(skip)]
+    pub lock_name: Option<LockName>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -77,9 +82,10 @@ impl LockView {
             None => "(a prepared transaction)".to_owned(),
         });
         words.extend(self.age().map(|age| format!("for {age}")));
-        let doing = match &self.command {
-            Some(command) => Some(format!("running {command}")),
-            None => self
+        let doing = match (&self.command, &self.program) {
+            (Some(command), _) => Some(format!("running {command}")),
+            (None, Some(program)) => Some(program.to_string()),
+            (None, None) => self
                 .application_name
                 .clone()
                 .filter(|name| !name.is_empty() && self.host.is_none()),
@@ -106,6 +112,11 @@ pub fn from_rows(rows: Vec<Row>) -> Vec<LockView> {
         .filter_map(|session| waiting_view(session, &views))
         .collect();
     views.extend(waiting);
+    let mut owners = None;
+    for view in views.iter_mut().filter(|view| view.name.is_none()) {
+        let owners = owners.get_or_insert_with(Owners::new);
+        view.program = owners.of(view.key, view.database.as_deref());
+    }
     views.sort_by(|a, b| {
         let order = |view: &LockView| {
             (
@@ -223,7 +234,7 @@ fn view(row: Row, told: Option<Told>, key: LockKey, mode: Mode, since: Option<i6
     let seconds = since.map(|since| row.now.saturating_sub(since).max(0) as f64 / 1e6);
     LockView {
         namespace: name.as_ref().and_then(|name| name.namespace.clone()),
-        name: name.map(|name| name.name),
+        name: name.as_ref().map(|name| name.name.clone()),
         key,
         form: key.form(),
         state: State::Held,
@@ -243,10 +254,11 @@ fn view(row: Row, told: Option<Told>, key: LockKey, mode: Mode, since: Option<i6
         blocked_by: Vec::new(),
         prepared: false,
         prepared_transaction: None,
+        lock_name: name,
     }
 }
 
 /// Anybody can call a session what they like: a name is shown only where it hashes to the key.
-fn verified(lock: Option<Lock>, key: LockKey) -> Option<crate::key::LockName> {
+fn verified(lock: Option<Lock>, key: LockKey) -> Option<LockName> {
     lock?.name.filter(|name| name.key() == Ok(key))
 }

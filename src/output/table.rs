@@ -99,12 +99,10 @@ pub fn findings(findings: &[(&str, String)], width: Option<u16>) -> String {
     table.trim_fmt() + "\n"
 }
 
+/// A name that pglock gave, or in parentheses whose lock it is.
 fn name(view: &LockView) -> Option<String> {
-    let name = view.name.as_ref()?;
-    Some(match &view.namespace {
-        Some(namespace) => format!("{namespace}/{name}"),
-        None => name.clone(),
-    })
+    let name = view.lock_name.as_ref().map(ToString::to_string);
+    name.or_else(|| Some(format!("({})", view.program.as_ref()?)))
 }
 
 fn state(state: State) -> &'static str {
