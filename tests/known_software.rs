@@ -58,6 +58,63 @@ fn keys_of_other_software_are_named_and_those_of_anybody_are_not() {
         .assert_stdout_has("(Prisma Migrate)");
 }
 
+#[test]
+fn jobs_and_queues_are_looked_up_where_the_role_may_read_them() {
+    let server = Server::shared();
+    let database = server.database();
+    let mut session = server.client_as(&database, "postgres");
+    session
+        .batch_execute(
+            "CREATE TABLE good_jobs (id uuid, active_job_id uuid, finished_at timestamp);
+             INSERT INTO good_jobs VALUES
+                ('00000000-0000-0000-0000-000000000001', '00000000-0000-0000-0000-000000000002', NULL),
+                ('00000000-0000-0000-0000-000000000003', NULL, now());
+             CREATE SCHEMA jobs;
+             CREATE TABLE jobs.que_jobs (id bigint);
+             INSERT INTO jobs.que_jobs VALUES (17);
+             CREATE SCHEMA pgmq;
+             CREATE TABLE pgmq.meta (queue_name text, is_partitioned bool, is_unlogged bool);
+             INSERT INTO pgmq.meta VALUES ('my_queue', false, false)",
+        )
+        .unwrap();
+    let job = |id: &str| {
+        key(&[
+            "--as",
+            "good-job",
+            &format!("00000000-0000-0000-0000-00000000000{id}"),
+        ])
+    };
+    let expected = [
+        (job("1"), Some("GoodJob")),
+        (job("2"), Some("GoodJob")),
+        (job("3"), None),
+        ("17".to_owned(), Some("possibly Que")),
+        ("18".to_owned(), None),
+        ("191642509".to_owned(), Some("pgmq")),
+    ];
+    for (key, _) in &expected {
+        hold(&mut session, key);
+    }
+    let stranger = server.role("");
+    for options in [&[][..], &["-a"]] {
+        let programs = programs(&database, options);
+        for (key, program) in &expected {
+            assert_eq!(programs[key].as_deref(), *program, "{key}");
+        }
+    }
+    let unknown = programs(&database, &["-U", &stranger]);
+    assert!(unknown.values().all(Option::is_none), "{unknown:?}");
+
+    // Nobody waits for a table that a migration has locked.
+    let mut migration = server.client_as(&database, "postgres");
+    migration
+        .batch_execute("BEGIN; LOCK TABLE good_jobs IN ACCESS EXCLUSIVE MODE")
+        .unwrap();
+    let programs = programs(&database, &[]);
+    assert_eq!(programs[&expected[0].0], None);
+    assert_eq!(programs["191642509"].as_deref(), Some("pgmq"));
+}
+
 /// What `list --json` says of each key.
 fn programs(database: &str, options: &[&str]) -> BTreeMap<String, Option<String>> {
     let list = Pglock::new(Server::shared()).env("PGDATABASE", database);

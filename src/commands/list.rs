@@ -52,6 +52,13 @@ async fn find(
             ControlFlow::Break(interrupted) => return Ok(ControlFlow::Break(interrupted)),
         };
         let Inventory { locks, is_standby } = inventory::read(&mut session, scope).await?;
+        let mut locks: Vec<LockView> = locks
+            .into_iter()
+            .filter(|view| search.accepts(view))
+            .collect();
+        if !args.quiet {
+            inventory::name_owners(&mut session, &mut locks).await;
+        }
         session.close().await;
         if is_standby {
             if args.quiet {
@@ -59,7 +66,7 @@ async fn find(
             }
             report::line("this server is a standby: the locks of the primary are not shown");
         }
-        found.extend(locks.into_iter().filter(|view| search.accepts(view)));
+        found.extend(locks);
     }
     Ok(ControlFlow::Continue(found))
 }

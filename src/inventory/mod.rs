@@ -1,5 +1,6 @@
 //! Who holds and who waits: one query → rows → [`LockView`]s; and what a server says of itself → [`FitnessView`].
 
+mod catalog;
 mod collisions;
 mod fitness;
 mod owner;
@@ -8,6 +9,7 @@ mod server;
 mod terminate;
 mod view;
 
+pub use self::catalog::name_owners;
 pub use self::collisions::collisions;
 pub use self::fitness::{DeadHostDetection, FitnessView, LockTrial};
 pub use self::rows::Scope;

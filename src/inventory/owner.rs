@@ -111,7 +111,6 @@ impl Owner {
         }
     }
 
-    #[cfg(test)]
     pub fn is_sure(&self) -> bool {
         self.sure.len() == 1
     }
