@@ -196,8 +196,9 @@ pub struct NamingArgs {
 
     /// Take the very lock that this program takes; NAME says for what, or is only a label
     ///
-    /// rails-migrations, sqlx-migrate, golang-migrate and grafana lock a database: NAME is the database's name.
-    /// flyway and liquibase-sessionlock: SCHEMA[,TABLE]. Those that have but one lock (prisma-migrate, goose, tern, sqitch,
+    /// rails-migrations, sqlx-migrate, golang-migrate and grafana lock a database: NAME is the database's name,
+    /// which must be the one that is connected to.
+    /// flyway and liquibase-sessionlock: SCHEMA,TABLE. Those that have but one lock (prisma-migrate, goose, tern, sqitch,
     /// node-pg-migrate, kysely, ...) take any NAME, as a label. pglock(1) lists all programs and what NAME is to each.
     #[arg(
         long = "as",

@@ -60,6 +60,16 @@ impl LockName {
         self.rule.key(self.namespace.as_deref(), &self.name)
     }
 
+    /// The database that this lock is for, where a program has one for each.
+    pub fn database(&self) -> Option<&str> {
+        match self.rule {
+            Rule::As(program) if program.is_per_database() => {
+                program.values(&self.name).ok()?.first().copied()
+            }
+            Rule::As(_) | Rule::Hash(_) => None,
+        }
+    }
+
     /// Whether `other`, which has the same key, is another lock that it shares the key with by chance.
     ///
     /// By which rule it got there does not matter; what a program's rule gives was meant.

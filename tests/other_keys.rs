@@ -149,6 +149,20 @@ fn a_program_knows_no_namespace_and_wants_a_name_that_fits() {
 }
 
 #[test]
+fn the_lock_for_another_database_is_refused_before_any_connection() {
+    let run = |options: &[&str]| {
+        let pglock = Pglock::without_server().env("PGHOST", "/nonexistent");
+        let pglock = pglock.args(["run", "--as", "rails-migrations"]);
+        pglock.args(options).args(["app", "true"]).run()
+    };
+    run(&["-d", "other"])
+        .assert_code(125)
+        .assert_one_message()
+        .assert_stderr_has("the lock for database app is taken there, and this connects to other");
+    run(&["-d", "app"]).assert_code(121);
+}
+
+#[test]
 fn all_shows_what_every_scheme_gives() {
     let finished = key(&["--all", "my_lock"]).run();
     finished.assert_code(0).assert_stderr("");
@@ -226,7 +240,7 @@ fn the_key_that_is_printed_is_the_one_that_is_held_and_its_name_is_listed() {
         (["--hash", "crc32"], "plumless"),
         (["--hash", "advisory-lock"], "é #|:%"),
         (["--hash", "hashtext"], long.as_str()),
-        (["--as", "golang-migrate"], "app,public"),
+        (["--as", "golang-migrate"], &format!("{database},public")),
         (["--as", "prisma-migrate"], "deploy"),
     ] {
         let holder = pglock().args(options).hold(name);

@@ -88,11 +88,13 @@ impl Plan {
             Some(script) => vec!["/bin/sh".into(), "-c".into(), script],
             None => without_separator(job.command),
         };
+        let settings = Settings::resolve_for_lock(
+            Place::of_lock(connection, &lock)?,
+            Rc::new(Prompt::resolve(connection)),
+        )?;
+        super::require_its_database(&lock, &settings)?;
         Ok(Self {
-            settings: Settings::resolve_for_lock(
-                Place::of_lock(connection, &lock)?,
-                Rc::new(Prompt::resolve(connection)),
-            )?,
+            settings,
             request: Request {
                 identity: Identity::of_this_process(lock, command_line::display(&words)),
                 mode: if job.shared {
