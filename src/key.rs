@@ -7,6 +7,7 @@ mod distributed_lock;
 mod formula;
 mod hash;
 mod lookup3;
+mod phash2;
 mod rule;
 mod text_hashes;
 #[cfg(test)]

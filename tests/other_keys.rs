@@ -192,6 +192,19 @@ fn all_shows_what_every_scheme_gives() {
 }
 
 #[test]
+fn help_names_every_scheme() {
+    let help = key(&["--help"]).run();
+    help.assert_code(0);
+    let words: Vec<&str> = help
+        .stdout
+        .split(|c: char| c.is_whitespace() || matches!(c, ',' | '.'))
+        .collect();
+    for scheme in SCHEMES {
+        assert!(words.contains(&scheme.word), "{}", scheme.word);
+    }
+}
+
+#[test]
 fn check_reports_the_names_of_a_file_that_share_a_key() {
     let [one, other] = SHARE_A_CRC;
     let text = format!("{one}\nx\n\n{one}\n{other}\n");

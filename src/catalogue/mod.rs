@@ -90,6 +90,8 @@ pub enum Formula {
     Md5Digits(&'static str),
     /// The first and the last 4 characters of a text, as they are.
     Ends(&'static str),
+    /// Erlang's hash of what Ecto's migrations lock: the first parameter is a module, the second a text or nil.
+    Ecto,
     /// A constant, and the oid of a table less 2^31.
     ClassAndOid(i32),
     /// A constant, and a number that only the program knows.

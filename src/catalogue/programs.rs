@@ -2,8 +2,9 @@
 
 use super::Evidence::{Maybe, None as Unknown, Sure};
 use super::Formula::{
-    Class, ClassAndHash, ClassAndOid, Constant, ConstantPair, CrcTimes, Ends, Hashed, Library,
-    Md5Digits, Named, NamedPair, Negated, Plus, PlusAbsolute, SaltedCrc, Sha256Word, TwoHashes,
+    Class, ClassAndHash, ClassAndOid, Constant, ConstantPair, CrcTimes, Ecto, Ends, Hashed,
+    Library, Md5Digits, Named, NamedPair, Negated, Plus, PlusAbsolute, SaltedCrc, Sha256Word,
+    TwoHashes,
 };
 use super::{Hash, Parameter, Program};
 
@@ -72,6 +73,11 @@ pub const PROGRAMS: &[Program] = &[
         source: "sqitchers/sqitch lib/App/Sqitch/Engine/pg.pm", vectors: &[("any", "75474063")] },
     Program { word: Some("sequel"), title: "Sequel migrations", parameters: ANY_LABEL, formula: Constant(4_966_325_471_869_609_408), evidence: Sure,
         source: "jeremyevans/sequel lib/sequel/extensions/migration.rb", vectors: &[("any", "4966325471869609408")] },
+    Program { word: Some("ecto"), title: "Ecto", parameters: &[("REPO", None), ("PREFIX", Some("nil"))], formula: Ecto, evidence: Unknown,
+        source: "elixir-ecto/ecto_sql lib/ecto/adapters/postgres.ex (migration_lock: :pg_advisory_lock)",
+        vectors: &[("MyApp.Repo", "41811489"), ("MyApp.Repo,tenant1", "120513483"), ("Sequin.Repo", "33655016")] },
+    Program { word: None, title: "Sequin", parameters: &[("REPO", Some("Sequin.Repo")), ("PREFIX", Some("nil"))], formula: Ecto, evidence: Maybe,
+        source: "sequinstream/sequin config/config.exs", vectors: &[("Sequin.Repo", "33655016")] },
     Program { word: Some("pgroll"), title: "pgroll", parameters: ANY_LABEL, formula: Constant(12_388_221_127_840_347), evidence: Sure,
         source: "xataio/pgroll pkg/state/state.go", vectors: &[("any", "12388221127840347")] },
     Program { word: Some("reshape"), title: "Reshape", parameters: ANY_LABEL, formula: Constant(4_036_779_288_569_897_133), evidence: Sure,

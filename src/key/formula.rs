@@ -4,6 +4,7 @@ use md5::{Digest as _, Md5};
 use sha2::Sha256;
 
 use super::hash::{half, key as hashed};
+use super::phash2::{Term, phash2};
 use super::{LockKey, leading};
 use crate::catalogue::{Formula, Hash, Parameter, Program};
 
@@ -91,6 +92,7 @@ impl Program {
             }
             Formula::Md5Digits(text) => LockKey::Bigint(md5_digits(&filled(text))?),
             Formula::Ends(text) => LockKey::Bigint(ends(&filled(text))?),
+            Formula::Ecto => LockKey::Bigint(ecto(values[0], values[1])?.into()),
             Formula::ClassAndOid(class) => {
                 let oid: u32 = filled("{0}").parse().ok()?;
                 LockKey::Pair(class, (oid ^ (1 << 31)).cast_signed())
@@ -127,6 +129,17 @@ fn md5_digits(text: &str) -> Option<i64> {
     let digits = hexadecimal.collect::<String>();
     let digits = digits.chars().filter(char::is_ascii_digit).take(10);
     digits.collect::<String>().parse().ok()
+}
+
+/// An Elixir module is an atom with a prefix; others than ASCII ones are not known here.
+fn ecto(module: &str, prefix: &str) -> Option<u32> {
+    let prefix = match prefix {
+        "nil" => Term::Atom(prefix),
+        text => Term::Binary(text),
+    };
+    let atom = format!("Elixir.{module}");
+    let tuple = [Term::Atom("ecto"), prefix, Term::Atom(&atom)];
+    module.is_ascii().then(|| phash2(&tuple))
 }
 
 fn ends(text: &str) -> Option<i64> {
