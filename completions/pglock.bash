@@ -351,7 +351,7 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__run)
-            opts="-w -n -N -E -s -c -o -q -v -d -h -p -U -W -? --timeout --nonblock --max-waiters --namespace --raw --hash --as --conflict-exit-code --shared --command --scope --lease --grace --hold-at-least --max-runtime --jitter --close --on-lost --quiet --verbose --dbname --host --port --username --password --no-password --help"
+            opts="-w -n -N -E -s -c -o -q -v -d -h -p -U -W -? --timeout --nonblock --max-waiters --namespace --raw --hash --as --conflict-exit-code --shared --command --scope --lease --grace --also --slots --token --hold-at-least --max-runtime --jitter --close --on-lost --quiet --verbose --dbname --host --port --username --password --no-password --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -413,6 +413,14 @@ _pglock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --also)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --slots)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --hold-at-least)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -469,7 +477,7 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__try)
-            opts="-N -E -s -c -o -q -v -d -h -p -U -W -? --namespace --raw --hash --as --conflict-exit-code --shared --command --scope --lease --grace --hold-at-least --max-runtime --jitter --close --on-lost --quiet --verbose --dbname --host --port --username --password --no-password --help"
+            opts="-N -E -s -c -o -q -v -d -h -p -U -W -? --namespace --raw --hash --as --conflict-exit-code --shared --command --scope --lease --grace --also --slots --token --hold-at-least --max-runtime --jitter --close --on-lost --quiet --verbose --dbname --host --port --username --password --no-password --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -516,6 +524,14 @@ _pglock() {
                     return 0
                     ;;
                 --grace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --also)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --slots)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -163,6 +163,8 @@ complete -c pglock -n "__fish_pglock_using_subcommand run" -l scope -d 'What of 
 transaction\t'One transaction, for poolers that share out sessions'"
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l lease -d 'How long the server may go without hearing of this host before it frees the lock [default: 30s]' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l grace -d 'Time between TERM and KILL when pglock itself stops the command [default: 10s]' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -l also -d 'Hold this lock, too; may be given several times' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -l slots -d 'Let at most N hold the lock at once, each in a slot of its own' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l hold-at-least -d 'Keep the lock this long after it was taken, even if COMMAND ended sooner' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l max-runtime -d 'Stop COMMAND when it has run this long: TERM, and KILL after the grace; exit with 124' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l jitter -d 'Wait a random time up to this before connecting' -r
@@ -175,6 +177,7 @@ complete -c pglock -n "__fish_pglock_using_subcommand run" -s U -l username -d '
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s n -l nonblock -d 'Do not wait: like `try`'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s s -l shared -d 'Take a shared lock: many shared holders at once, or one exclusive'
+complete -c pglock -n "__fish_pglock_using_subcommand run" -l token -d 'Give COMMAND a fencing token in PGLOCK_TOKEN'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s o -l close -d 'No guardian: if pglock is killed with -9 the lock goes at once'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s q -l quiet -d 'No message when the lock was not obtained'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s v -l verbose -d 'Say on standard error what is done, with times'
@@ -304,6 +307,8 @@ complete -c pglock -n "__fish_pglock_using_subcommand try" -l scope -d 'What of 
 transaction\t'One transaction, for poolers that share out sessions'"
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l lease -d 'How long the server may go without hearing of this host before it frees the lock [default: 30s]' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l grace -d 'Time between TERM and KILL when pglock itself stops the command [default: 10s]' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -l also -d 'Hold this lock, too; may be given several times' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -l slots -d 'Let at most N hold the lock at once, each in a slot of its own' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l hold-at-least -d 'Keep the lock this long after it was taken, even if COMMAND ended sooner' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l max-runtime -d 'Stop COMMAND when it has run this long: TERM, and KILL after the grace; exit with 124' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l jitter -d 'Wait a random time up to this before connecting' -r
@@ -315,6 +320,7 @@ complete -c pglock -n "__fish_pglock_using_subcommand try" -s p -l port -d 'Serv
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s U -l username -d 'Role to connect as' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s s -l shared -d 'Take a shared lock: many shared holders at once, or one exclusive'
+complete -c pglock -n "__fish_pglock_using_subcommand try" -l token -d 'Give COMMAND a fencing token in PGLOCK_TOKEN'
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s o -l close -d 'No guardian: if pglock is killed with -9 the lock goes at once'
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s q -l quiet -d 'No message when the lock was not obtained'
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s v -l verbose -d 'Say on standard error what is done, with times'

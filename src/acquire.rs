@@ -1,5 +1,6 @@
 //! From nothing to a held lock: connect, try, and wait between tries as long as the patience lasts.
 
+mod blockers;
 mod line;
 mod turn;
 
@@ -10,6 +11,8 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
+pub use self::blockers::Blockers;
+use self::blockers::waits_for_itself;
 use crate::connection::Settings;
 use crate::exit::Fault;
 use crate::identity::Stage;
@@ -37,6 +40,8 @@ const LAST_ANSWER_DEADLINE: Duration = Duration::from_secs(1);
 const POOLER_DEADLINE: Duration = Duration::from_secs(30);
 /// What a session is called that looks at a pooler.
 const LOOKING: &str = "pglock pooler check";
+/// What a session is called that fetches a fencing token.
+const FETCHING: &str = "pglock fencing token";
 /// How long a signal may be kept waiting for the answer to a try; answers take a millisecond.
 const PARTING_DEADLINE: Duration = Duration::from_millis(500);
 
@@ -56,8 +61,11 @@ pub enum Acquired {
         session: Session,
         waiting: u32,
     },
-    /// Somebody else holds the lock; the session is still open.
-    NotObtained(Session),
+    /// Somebody else holds the lock, and so many others were ahead in the queue, if it was joined.
+    NotObtained {
+        session: Session,
+        ahead: Option<u32>,
+    },
     /// This signal ended the wait.
     Interrupted(Signal),
 }
@@ -76,6 +84,9 @@ pub async fn acquire(
     loop {
         let full = match acquire_once(settings, request, patience, signals, report).await {
             Err(error) if Fault::Full.classifies(&error) && patience.is_some() => error,
+            Ok(Acquired::Held(held)) if request.wants_token && held.token().is_none() => {
+                return with_token(held, settings, signals).await;
+            }
             acquired => return acquired,
         };
         if !std::mem::replace(&mut is_told, true) {
@@ -88,6 +99,30 @@ pub async fn acquire(
             () = sleep(FULL_PAUSE.mul_f64(1.0 + fastrand::f64())) => {}
         }
     }
+}
+
+/// Fetches the token of a lock that could not be granted with it.
+async fn with_token(
+    mut held: HeldLock,
+    settings: &Settings,
+    signals: &mut Signals,
+) -> anyhow::Result<Acquired> {
+    let taken = timeout(ANSWER_DEADLINE, held.take_token(settings, FETCHING));
+    let taken = tokio::select! {
+        biased;
+        signal = signals.next_ending() => {
+            let _ = timeout(PARTING_DEADLINE, held.release()).await;
+            return Ok(Acquired::Interrupted(signal?));
+        }
+        taken = taken => taken,
+    };
+    let refused = match taken {
+        Ok(Ok(())) => return Ok(Acquired::Held(held)),
+        Ok(Err(error)) => error,
+        Err(_) => Fault::CannotConnect.error("the server does not answer"),
+    };
+    let _ = timeout(PARTING_DEADLINE, held.release()).await;
+    Err(refused.context("no fencing token"))
 }
 
 async fn acquire_once(
@@ -112,7 +147,7 @@ async fn acquire_once(
     let mut pause = FIRST_PAUSE;
     loop {
         let (busy, next) = match patience
-            .try_unless_interrupted(session, request, wait, signals)
+            .try_unless_interrupted(session, request, &wait, signals)
             .await?
         {
             ControlFlow::Continue(Attempt::Held(held)) => {
@@ -136,15 +171,26 @@ async fn acquire_once(
                     explained = patience.explain_refusal(settings, &said) => return Err(explained),
                 }
             }
-            ControlFlow::Continue(Attempt::Waits { session, since }) => {
+            ControlFlow::Continue(Attempt::Waits { mut session, since }) => {
+                if waits_for_itself(&mut session, request).await? {
+                    let ahead = None;
+                    return Ok(Acquired::NotObtained { session, ahead });
+                }
                 return line::wait(session, since, settings, request, patience, signals, report)
                     .await;
             }
-            ControlFlow::Continue(Attempt::Busy { session, next }) => (session, next),
+            ControlFlow::Continue(Attempt::Busy { mut session, next }) => {
+                let begins = pause == FIRST_PAUSE && patience.is_some() && next != Wait::Begins;
+                if begins && waits_for_itself(&mut session, request).await? {
+                    let ahead = None;
+                    return Ok(Acquired::NotObtained { session, ahead });
+                }
+                (session, next)
+            }
             ControlFlow::Break(signal) => return Ok(Acquired::Interrupted(signal)),
         };
         wait = next;
-        if next == Wait::Begins {
+        if wait == Wait::Begins {
             session = busy;
             continue;
         }
@@ -158,7 +204,7 @@ async fn acquire_once(
                 return Ok(Acquired::Interrupted(signal?));
             }
             more = patience.wait(pause) => if !more {
-                return Ok(Acquired::NotObtained(busy));
+                return Ok(Acquired::NotObtained { session: busy, ahead: None });
             },
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
@@ -197,7 +243,7 @@ impl Patience {
     }
 
     async fn connect(self, settings: &Settings, request: &Request) -> anyhow::Result<Session> {
-        let application_name = request.identity.application_name(Stage::Holding);
+        let application_name = request.identity.application_name(Stage::Holding(0));
         let opened = Session::open(settings, &application_name);
         let Self::Until(deadline) = self else {
             return opened.await;
@@ -231,7 +277,7 @@ impl Patience {
         self,
         session: Session,
         request: &Request,
-        wait: Wait,
+        wait: &Wait,
         signals: &mut Signals,
     ) -> anyhow::Result<ControlFlow<Signal, Attempt>> {
         let mut attempt = pin!(self.try_lock(session, request, wait));
@@ -250,7 +296,7 @@ impl Patience {
         self,
         session: Session,
         request: &Request,
-        wait: Wait,
+        wait: &Wait,
     ) -> anyhow::Result<Attempt> {
         let answer = session.try_lock(request, wait);
         let limit = match self {

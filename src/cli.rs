@@ -291,6 +291,28 @@ pub struct JobArgs {
     #[arg(long, value_name = "DURATION")]
     pub grace: Option<String>,
 
+    /// Hold this lock, too; may be given several times
+    ///
+    /// All are taken together or none is, in one order whoever asks, so that no two wait for one another. The
+    /// names are read as NAME is.
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
+    pub also: Vec<String>,
+
+    /// Let at most N hold the lock at once, each in a slot of its own
+    ///
+    /// COMMAND finds the number of its slot, from 0, in PGLOCK_SLOT. Slot 0 is the plain lock, so --slots 1 is the
+    /// ordinary lock. Everybody has to say the same N.
+    #[arg(long, value_name = "N", conflicts_with = "shared", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub slots: Option<u32>,
+
+    /// Give COMMAND a fencing token in PGLOCK_TOKEN
+    ///
+    /// 24 hexadecimal digits that sort as text and rise with every acquisition in the cluster, across crashes and
+    /// across the promotion of a standby: what is written with a token can refuse a lower one. It costs a message in
+    /// the write-ahead log, flushed to disk; with --scope transaction a second connection, too.
+    #[arg(long)]
+    pub token: bool,
+
     /// Keep the lock this long after it was taken, even if COMMAND ended sooner
     ///
     /// For jobs that are shorter than the difference between the clocks of the hosts. TERM, INT, HUP or QUIT to
@@ -523,7 +545,7 @@ pub const EXIT_STATUS: [(&str, &str); 13] = [
 ];
 
 /// The environment that pglock reads and sets, for --help and the manual page.
-pub const ENVIRONMENT: [(&str, &str); 7] = [
+pub const ENVIRONMENT: [(&str, &str); 9] = [
     (
         "PGLOCK_NAMESPACE",
         "as --namespace; empty means unset; set for the command if there is one",
@@ -551,6 +573,14 @@ pub const ENVIRONMENT: [(&str, &str); 7] = [
     (
         "PGLOCK_BACKEND_PID",
         "set for the command: the process ID of the server's backend that holds the lock",
+    ),
+    (
+        "PGLOCK_SLOT",
+        "set for the command with --slots: the number of its slot, from 0",
+    ),
+    (
+        "PGLOCK_TOKEN",
+        "set for the command with --token: 24 hexadecimal digits that rise with every acquisition",
     ),
 ];
 

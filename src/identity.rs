@@ -3,17 +3,19 @@
 //! Two places, written and read here and nowhere else:
 //! - `application_name` (63 bytes of ASCII), which every role can see: `pglock: NAME (HOST:PID)`, with `?`
 //!   (or `~` for a shared lock) instead of `:` while the session waits, `#RULE:NAME` where its key is not by
-//!   pglock's own rule, and `#KEY` where the name is raw or does not fit;
+//!   pglock's own rule, and `#KEY` where the name is raw or does not fit; where there are slots `NAME#SLOT/SLOTS` or
+//!   `NAME#SLOTS` stands for NAME;
 //! - a comment at the start of the query text, for roles that may read it: the whole name and more.
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-use crate::key::{Lock, LockName, Mode, Rule};
+use crate::claim::Claim;
+use crate::key::{Lock, LockKey, LockName, Mode, Rule};
 
 /// The pglock process behind a session.
 #[derive(Debug)]
 pub struct Identity {
-    pub lock: Lock,
+    pub claim: Claim,
     pub host: String,
     pub wrapper_pid: u32,
     /// The command as a person would type it, without secrets.
@@ -23,20 +25,21 @@ pub struct Identity {
 /// Whether a session owns its lock or is between two tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    Holding,
+    /// In this slot, where there are slots.
+    Holding(u32),
     Waiting(Mode),
 }
 
 impl Stage {
     const ALL: [Self; 3] = [
-        Self::Holding,
+        Self::Holding(0),
         Self::Waiting(Mode::Exclusive),
         Self::Waiting(Mode::Shared),
     ];
 
     fn mark(self) -> char {
         match self {
-            Self::Holding => ':',
+            Self::Holding(_) => ':',
             Self::Waiting(Mode::Exclusive) => '?',
             Self::Waiting(Mode::Shared) => '~',
         }
@@ -48,6 +51,10 @@ impl Stage {
 pub struct Told {
     pub stage: Stage,
     pub lock: Option<Lock>,
+    /// How many slots it says the lock has.
+    pub slots: Option<u32>,
+    /// The locks that it says it wants or holds, too.
+    pub also: Vec<Lock>,
     pub host: Option<String>,
     pub wrapper_pid: Option<u32>,
     pub command: Option<String>,
@@ -72,9 +79,15 @@ const SHORTEST_HOST: usize = 12;
 const LONGEST_NAME_IN_QUERY: usize = 800;
 const LONGEST_COMMAND: usize = 300;
 
-/// PostgreSQL replaces what is no printable ASCII; `|` separates the namespace; without quotes, backslashes and
+/// PostgreSQL replaces what is no printable ASCII; `|` separates the namespace, `#` the slots; without quotes, backslashes and
 /// asterisks the whole can stand in an SQL literal as it is, and could in a comment.
-const LABEL: &AsciiSet = &CONTROLS.add(b'%').add(b'|').add(b'\'').add(b'\\').add(b'*');
+const LABEL: &AsciiSet = &CONTROLS
+    .add(b'%')
+    .add(b'|')
+    .add(b'#')
+    .add(b'\'')
+    .add(b'\\')
+    .add(b'*');
 /// Without `*` nothing within ends the comment or begins a nested one; the rest are this notation's own marks.
 const FIELD: &AsciiSet = &CONTROLS.add(b'%').add(b'&').add(b'=').add(b'*');
 
@@ -83,10 +96,10 @@ const COMMENT_START: &str = "/*pglock ";
 const COMMENT_END: &str = " */";
 
 impl Identity {
-    /// This process, which takes `lock` for `command`.
-    pub fn of_this_process(lock: Lock, command: String) -> Self {
+    /// This process, which takes what it claims for `command`.
+    pub fn of_this_process(claim: Claim, command: String) -> Self {
         Self {
-            lock,
+            claim,
             host: host_name(),
             wrapper_pid: std::process::id(),
             command,
@@ -98,9 +111,15 @@ impl Identity {
         let pid = self.wrapper_pid;
         let room = APPLICATION_NAME_BYTES - format!("pglock{mark}  (:{pid})").len();
         let host = ascii(&self.host);
-        let mut label = label(&self.lock);
+        let slots = match (self.claim.slots, stage) {
+            (None, _) => String::new(),
+            (Some(slots), Stage::Holding(slot)) => format!("#{slot}/{slots}"),
+            (Some(slots), Stage::Waiting(_)) => format!("#{slots}"),
+        };
+        let lock = &self.claim.lock;
+        let mut label = format!("{}{slots}", label(lock));
         if label.len() + host.len().min(SHORTEST_HOST) > room {
-            label = format!("#{}", self.lock.key);
+            label = format!("#{}{slots}", lock.key);
         }
         let host = &host[..host.len().min(room - label.len())];
         format!("pglock{mark} {label} ({host}:{pid})")
@@ -125,8 +144,8 @@ impl Identity {
             Since::Waiting(since) => ("waiting", since.to_string()),
             Since::Held(since) => ("held", since.to_string()),
         }));
-        match &self.lock.name {
-            None => fields.push(("key", self.lock.key.to_string())),
+        match &self.claim.lock.name {
+            None => fields.push(("key", self.claim.lock.key.to_string())),
             Some(lock) => {
                 fields.extend(foreign_rule(lock).map(|rule| ("rule", rule.to_owned())));
                 let namespace = lock.namespace.as_deref();
@@ -134,10 +153,17 @@ impl Identity {
                 fields.push(("name", encode(&lock.name)));
             }
         }
-        let length: usize = fields.iter().map(|(_, value)| value.len()).sum();
-        if length > LONGEST_NAME_IN_QUERY {
-            fields.retain(|(field, _)| !matches!(*field, "namespace" | "name"));
-        }
+        fields.extend(self.claim.also.iter().map(|also| match &also.name {
+            // All are in the namespace of the first, and by its rule.
+            Some(LockName { name, .. }) => ("also", encode(name)),
+            None => ("also-key", also.key.to_string()),
+        }));
+        let mut length = 0;
+        fields.retain(|(field, value)| {
+            length += value.len();
+            length <= LONGEST_NAME_IN_QUERY
+                || !matches!(*field, "namespace" | "name" | "also" | "also-key")
+        });
         fields.push(("command", encode(&shortened(&self.command))));
         let fields: Vec<String> = fields
             .into_iter()
@@ -167,32 +193,21 @@ fn shortened(command: &str) -> String {
     }
 }
 
-/// `NAME`, `NAMESPACE|NAME`, `#RULE:` and one of these, or `#KEY`; a name that begins with `#` has it encoded.
+/// `NAME`, `NAMESPACE|NAME`, `#RULE:` and one of these, or `#KEY`.
 fn label(lock: &Lock) -> String {
     let encode = |text: &str| utf8_percent_encode(text, LABEL).to_string();
     let Some(name) = &lock.name else {
         return format!("#{}", lock.key);
     };
-    let label = match &name.namespace {
-        Some(namespace) => format!("{}|{}", encode(namespace), encode(&name.name)),
-        None => encode(&name.name),
-    };
-    match foreign_rule(name) {
-        Some(rule) => format!("#{rule}:{label}"),
-        None => hash_encoded(&label),
-    }
+    let rule = foreign_rule(name).map(|rule| format!("#{rule}:"));
+    let namespace = name.namespace.as_deref();
+    let namespace = namespace.map(|namespace| encode(namespace) + "|");
+    rule.unwrap_or_default() + &namespace.unwrap_or_default() + &encode(&name.name)
 }
 
 /// The word for the rule, where it is not pglock's own.
 fn foreign_rule(name: &LockName) -> Option<&'static str> {
     (!name.rule.is_own()).then(|| name.rule.word())
-}
-
-fn hash_encoded(label: &str) -> String {
-    match label.strip_prefix('#') {
-        Some(rest) => format!("%23{rest}"),
-        None => label.to_owned(),
-    }
 }
 
 /// A host name is ASCII by its own rules (RFC 1123); anything else is encoded.
@@ -223,9 +238,15 @@ impl Told {
         let rest = rest[1..].strip_prefix(' ')?;
         let (label, process) = rest.strip_suffix(')')?.rsplit_once(" (")?;
         let (host, pid) = process.rsplit_once(':')?;
+        let (label, slot, slots) = without_slots(label);
         Some(Self {
-            stage,
+            stage: match stage {
+                Stage::Holding(_) => Stage::Holding(slot.unwrap_or(0)),
+                Stage::Waiting(mode) => Stage::Waiting(mode),
+            },
             lock: lock_of_label(label),
+            slots,
+            also: Vec::new(),
             host: Some(decoded(host)).filter(|host| !host.is_empty()),
             wrapper_pid: Some(pid.parse().ok()?),
             command: None,
@@ -240,6 +261,7 @@ impl Told {
         let mut rule = Some(Rule::default());
         let mut namespace = None;
         let mut name = None;
+        let mut also = Vec::new();
         for (field, value) in comment_fields(fields) {
             match field {
                 "host" => self.host = Some(value),
@@ -248,12 +270,19 @@ impl Told {
                 "rule" => rule = Rule::of(&value),
                 "namespace" => namespace = Some(value),
                 "name" => name = Some(value),
+                "also" => also.push(value),
+                "also-key" => self.also.extend(raw(&value)),
                 "command" => self.command = Some(value),
                 _ => {}
             }
         }
-        if let Some((name, rule)) = name.zip(rule) {
-            self.lock = named(rule, namespace, name);
+        if let Some(rule) = rule {
+            let also = also.into_iter();
+            let also = also.filter_map(|name| named(rule, namespace.clone(), name));
+            self.also.extend(also);
+            if let Some(name) = name {
+                self.lock = named(rule, namespace, name);
+            }
         }
     }
 }
@@ -275,17 +304,28 @@ fn comment_fields(text: &str) -> impl Iterator<Item = (&str, String)> {
         })
 }
 
+/// Splits `#SLOT/SLOTS` or `#SLOTS` off.
+fn without_slots(label: &str) -> (&str, Option<u32>, Option<u32>) {
+    // The first is that of a key.
+    let Some((label, told)) = label
+        .rsplit_once('#')
+        .filter(|(label, _)| !label.is_empty())
+    else {
+        return (label, None, None);
+    };
+    match told.split_once('/') {
+        Some((slot, slots)) => (label, slot.parse().ok(), slots.parse().ok()),
+        None => (label, None, told.parse().ok()),
+    }
+}
+
 fn lock_of_label(label: &str) -> Option<Lock> {
-    let (rule, label) = match label
-        .strip_prefix('#')
-        .map(|rest| (rest, rest.split_once(':')))
-    {
-        Some((_, Some((rule, label)))) => (Rule::of(rule)?, label),
-        Some((key, None)) => {
-            let key = key.parse().ok()?;
-            return Some(Lock { key, name: None });
-        }
+    let (rule, label) = match label.strip_prefix('#') {
         None => (Rule::default(), label),
+        Some(rest) => match rest.split_once(':') {
+            None => return raw(rest),
+            Some((rule, label)) => (Rule::of(rule)?, label),
+        },
     };
     let (namespace, name) = match label.split_once('|') {
         Some((namespace, name)) => (Some(decoded(namespace)), name),
@@ -304,6 +344,11 @@ fn named(rule: Rule, namespace: Option<String>, name: String) -> Option<Lock> {
     name.try_into().ok()
 }
 
+fn raw(key: &str) -> Option<Lock> {
+    let key = key.parse::<LockKey>().ok()?;
+    Some(Lock { key, name: None })
+}
+
 fn decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
@@ -318,8 +363,9 @@ mod tests {
 
     fn by_rule(rule: Rule, namespace: Option<&str>, name: &str) -> Identity {
         let namespace = namespace.map(str::to_owned);
+        let lock = named(rule, namespace, name.to_owned()).expect("it has a key");
         Identity {
-            lock: named(rule, namespace, name.to_owned()).expect("it has a key"),
+            claim: Claim::of(lock),
             host: "web-1.example".to_owned(),
             wrapper_pid: 4242,
             command: "sh -c 'x && y' */ &=% /* /".to_owned(),
@@ -349,7 +395,7 @@ mod tests {
                 let told = told.expect("a pglock session is recognised");
                 assert_eq!(
                     told.lock.as_ref().map(|lock| lock.key),
-                    Some(said.lock.key),
+                    Some(said.claim.lock.key),
                     "{name}"
                 );
                 let kept = utf8 || name.len() < LONGEST_NAME_IN_QUERY / 3;
@@ -375,10 +421,14 @@ mod tests {
         ] {
             let rule = Rule::of(word).expect("known");
             let said = by_rule(rule, namespace, name);
-            let label = said.application_name(Stage::Holding);
-            assert_eq!(lock_told(&label, "").as_ref(), Some(&said.lock), "{label}");
+            let label = said.application_name(Stage::Holding(0));
+            assert_eq!(
+                lock_told(&label, "").as_ref(),
+                Some(&said.claim.lock),
+                "{label}"
+            );
             let query = said.comment(None, true);
-            assert_eq!(lock_told("pglock: #1 (h:1)", &query), Some(said.lock));
+            assert_eq!(lock_told("pglock: #1 (h:1)", &query), Some(said.claim.lock));
         }
         assert_eq!(lock_told("pglock: #no-such-rule:x (h:1)", ""), None);
         let unknown = "/*pglock rule=no-such-rule&name=x */";
@@ -402,8 +452,37 @@ mod tests {
                 let shown = said.application_name(stage);
                 assert!(shown.is_ascii() && shown.len() <= 63, "{shown}");
                 let told = Told::by(&shown, "").expect("recognised");
-                assert_eq!(told.lock.map(|lock| lock.key), Some(said.lock.key));
+                assert_eq!(told.lock.map(|lock| lock.key), Some(said.claim.lock.key));
                 assert_eq!(told.wrapper_pid, Some(4_194_304));
+            }
+        }
+    }
+
+    #[test]
+    fn slots_and_other_locks_are_told_with_the_lock() {
+        for name in ["jobs", "a#1/2", "|", &"n".repeat(200)] {
+            for namespace in [None, Some("#")] {
+                let mut said = identity(namespace, name);
+                said.claim.slots = Some(12);
+                said.claim.also = ["x", "y&z"]
+                    .map(|also| {
+                        let namespace = namespace.map(str::to_owned);
+                        named(Rule::default(), namespace, also.to_owned()).expect("it has a key")
+                    })
+                    .to_vec();
+                let comment = said.comment(None, true);
+                for stage in [
+                    Stage::Holding(0),
+                    Stage::Holding(11),
+                    Stage::Waiting(Mode::Exclusive),
+                ] {
+                    let shown = said.application_name(stage);
+                    assert!(shown.len() <= 63, "{shown}");
+                    let told = Told::by(&shown, &comment).expect("recognised");
+                    assert_eq!((told.stage, told.slots), (stage, Some(12)), "{shown}");
+                    assert_eq!(told.lock.map(|lock| lock.key), Some(said.claim.lock.key));
+                    assert_eq!(told.also, said.claim.also);
+                }
             }
         }
     }

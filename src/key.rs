@@ -107,6 +107,19 @@ impl LockKey {
         }
     }
 
+    /// The key of one of the slots of a lock that several may hold at once; slot 0 is the lock itself.
+    ///
+    /// The others' are the first 8 bytes of SHA-256(`pglock slot KEY SLOT`), big-endian; in a namespace they stay
+    /// there, and the first 4 are the second int4.
+    pub fn slot(self, slot: u32) -> Self {
+        let digest = Sha256::digest(format!("pglock slot {self} {slot}"));
+        match self {
+            _ if slot == 0 => self,
+            Self::Bigint(_) => Self::Bigint(big_endian(&digest)),
+            Self::Pair(first, _) => Self::Pair(first, i32::from_be_bytes(leading(&digest))),
+        }
+    }
+
     /// The first key of the locks in which a queue for this lock stands.
     pub fn queue_class(self) -> i32 {
         i32::from_be_bytes(leading(&Sha256::digest(format!("pglock queue {self}"))))

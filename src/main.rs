@@ -5,6 +5,7 @@ mod attendant;
 mod canary;
 mod catalogue;
 mod child;
+mod claim;
 mod cli;
 mod command_line;
 mod commands;

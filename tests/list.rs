@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::{Finished, Pglock, Running, Server, Shutdown, Waiter, backend_pid, until};
 
 /// The contract's keys, in the order that `--json` and `--format csv` give them in.
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 22] = [
     "name",
     "namespace",
     "key",
@@ -30,6 +30,8 @@ const KEYS: [&str; 20] = [
     "program",
     "blocked_by",
     "prepared",
+    "slot",
+    "slots",
 ];
 
 /// Names that some layer on their way could mistake for something else.

@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod also;
 mod assets;
 mod beside_flock;
 mod check;
 mod connection;
 mod exclusion;
 mod exit_codes;
+mod fencing;
 mod guardian;
 mod harness;
 mod inheritance;
@@ -20,6 +22,7 @@ mod lease;
 mod list;
 mod lost_session;
 mod many_holders;
+mod nested;
 mod other_keys;
 mod parity;
 mod password_prompt;
@@ -38,6 +41,7 @@ mod secrets;
 mod server_log;
 mod sharing_out;
 mod signals;
+mod slots;
 mod support;
 mod templates;
 mod terminal;

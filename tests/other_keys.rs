@@ -1,5 +1,7 @@
 //! `--hash` and `--as`: the keys of other software, beside what the server's own SQL and the catalogue's vectors say.
 
+use std::collections::BTreeSet;
+
 use crate::assets::catalogue::{PROGRAMS, SCHEMES, Vector};
 use crate::support::{Pglock, Server, until};
 
@@ -278,6 +280,40 @@ fn the_key_that_is_printed_is_the_one_that_is_held_and_its_name_is_listed() {
             .assert_stderr_has(&format!("pglock: {name} is held by "));
         holder.let_go().assert_code(0).assert_stderr("");
     }
+}
+
+#[test]
+fn what_is_held_too_has_its_key_by_the_same_scheme_and_is_freed_by_it() {
+    let server = Server::shared();
+    let database = server.database();
+    let pglock = || Pglock::new(server).env("PGDATABASE", &database);
+    let options = ["--hash", "crc32"];
+    let _holder = pglock()
+        .args(options)
+        .args(["--also", "my_table"])
+        .hold("my_lock");
+    let listed = pglock().args(["list", "--json"]).run();
+    let views: Vec<serde_json::Value> = serde_json::from_str(&listed.stdout).unwrap();
+    let held: BTreeSet<_> = views
+        .iter()
+        .map(|view| {
+            (
+                view["name"].as_str().unwrap(),
+                view["key"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        held,
+        [("my_lock", "1202238042"), ("my_table", "2599370114")].into()
+    );
+    pglock()
+        .arg("try")
+        .args(options)
+        .args(["my_table", "true"])
+        .run()
+        .assert_code(75)
+        .assert_stderr_has("; to free it: pglock release --hash crc32 my_table");
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn the_commands_of_the_readme_do_what_it_says() {
 
 #[test]
 fn the_sql_of_the_readme_gives_the_key_and_the_shard_it_says() {
-    let [key, shard] = blocks("sql").try_into().unwrap();
+    let [key, _fence, shard] = blocks("sql").try_into().unwrap();
     let mut client = Server::shared().client();
     let row = client.query_one(&key, &[]).unwrap();
     assert_eq!(row.get::<_, i64>(0), 9_207_781_743_510_115_226);
@@ -95,7 +95,7 @@ impl Place {
 }
 
 /// The fenced blocks of one language.
-fn blocks(language: &str) -> Vec<String> {
+pub fn blocks(language: &str) -> Vec<String> {
     let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
     let fence = format!("```{language}\n");
     let after_fences = readme.split(&fence).skip(1);

@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 
 use crate::support::{
     Pglock, Running, Server, assert_free, children_of, holders, process_state, terminate_holder,
-    until,
+    tickets, until,
 };
 
 #[test]
@@ -27,6 +27,38 @@ fn a_lock_is_kept_for_as_long_as_was_asked_for() {
         let other = pglock().args(["try", "kept", "echo", "ran"]).run();
         other.assert_code(0).assert_stdout("ran\n");
     }
+}
+
+/// Four hosts whose clocks differ by a second each, and a job that takes a tenth of one.
+#[test]
+fn a_job_that_is_shorter_than_the_clocks_differ_runs_once() {
+    let on_four_hosts = |options: &[&str]| {
+        let begun = Instant::now();
+        let hosts: Vec<Running> = (0..4)
+            .map(|host| {
+                until("its clock", || begun.elapsed() >= Duration::from_secs(host));
+                let words = ["skewed", "sh", "-c", "read -r line; echo ran"];
+                let mut job = pglock().arg("try").args(options).args(words).spawn();
+                // The job has nothing to wait for; it ends long before the next clock.
+                job.write(b"go\n");
+                job
+            })
+            .collect();
+        hosts
+            .into_iter()
+            .map(|host| {
+                let finished = host.wait();
+                let ran = finished.stdout == "ran\n";
+                finished.assert_code(if ran { 0 } else { 75 });
+                ran
+            })
+            .collect::<Vec<bool>>()
+    };
+    assert_eq!(
+        on_four_hosts(&["--hold-at-least", "5s"]),
+        [true, false, false, false]
+    );
+    assert_eq!(on_four_hosts(&[]), [true; 4]);
 }
 
 #[test]
@@ -157,12 +189,9 @@ fn a_full_queue_turns_others_away() {
         pglock().args(words).spawn()
     };
     let mut waiting = Vec::new();
-    for at in 1..=2_i32 {
+    for at in 1..=2 {
         waiting.push(queued());
-        let tickets = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND objid > 0";
-        until("its ticket", || {
-            client.query_one(tickets, &[]).unwrap().get::<_, i64>(0) == i64::from(at)
-        });
+        until("its ticket", || tickets(&mut client) == at);
     }
     let turned_away = queued().wait();
     turned_away
@@ -170,7 +199,9 @@ fn a_full_queue_turns_others_away() {
         .assert_stdout("")
         .assert_one_message()
         .assert_stderr_has("full is held by postgres")
-        .assert_stderr_has("; the queue is full: 2 wait already\n");
+        .assert_stderr_has(
+            "; the queue is full: 2 wait already; to free it: pglock release full\n",
+        );
     holder.let_go().assert_code(0);
     for waiter in waiting {
         waiter.wait().assert_code(0).assert_stdout("ran\n");

@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use postgres::Client;
 
-use crate::support::{Pglock, Running, Server, holders, process_state, until, waiters, within};
+use crate::support::{
+    Pglock, Running, Server, holders, process_state, tickets, until, waiters, within,
+};
 
 /// Between two looks of the first in line at a lock whose holder tells nobody, and some more for a busy machine.
 const POLL: Duration = Duration::from_millis(2500);
@@ -189,11 +190,38 @@ fn who_gives_up_leaves_no_trace_and_passes_the_turn_on() {
 }
 
 #[test]
+fn among_many_who_wait_patience_ends_when_it_should() {
+    let server = Server::start();
+    let mut client = server.client();
+    let holder = Pglock::new(&server).hold("accurate");
+    let wait = |patience: &str| {
+        let words = ["run", "-w", patience, "accurate", "true"];
+        Pglock::new(&server).args(words).spawn()
+    };
+    let many: Vec<Running> = (0..50).map(|_| wait("60s")).collect();
+    until("fifty tickets", || tickets(&mut client) == 50);
+    for _ in 0..5 {
+        let impatient = wait("1s").wait();
+        impatient
+            .assert_code(75)
+            .assert_stderr_has("; 50 ahead in line; ");
+        let late = impatient.took.saturating_sub(Duration::from_secs(1));
+        assert!(late < Duration::from_millis(250), "{late:?}");
+    }
+    holder.let_go().assert_code(0);
+    for waiter in many {
+        waiter.wait().assert_code(0).assert_stderr("");
+    }
+}
+
+#[test]
 fn an_index_is_built_concurrently_while_others_wait() {
     let server = Server::start();
     let mut client = server.client();
     client
-        .batch_execute("CREATE TABLE t AS SELECT generate_series(1, 1000) AS n")
+        .batch_execute(
+            "CREATE TABLE t AS SELECT generate_series(1, 1000) AS n; CREATE TABLE dead AS SELECT * FROM t",
+        )
         .unwrap();
     let socket = server.socket_dir().display().to_string();
     let psql = format!(
@@ -217,6 +245,13 @@ fn an_index_is_built_concurrently_while_others_wait() {
             .unwrap();
         assert_eq!(row.get::<_, i64>(0), 0);
     }
+    client.batch_execute("DELETE FROM dead").unwrap();
+    // One who looks at the queue has a snapshot as long as that takes, which may be just then.
+    until("a vacuum that removes all", || {
+        client.batch_execute("VACUUM dead").unwrap();
+        let pages = client.query_one("SELECT pg_relation_size('dead')", &[]);
+        pages.unwrap().get::<_, i64>(0) == 0
+    });
     let begun = Instant::now();
     builder.write(b"go\n");
     builder
@@ -306,7 +341,7 @@ fn on_a_terminal_a_line_says_what_is_waited_for_and_vanishes() {
     let holder = Pglock::new(&server).args(["-N", "live"]).hold("line");
     let words = ["run", "-N", "live", "line", "echo", "ran"];
     let mut terminal = Pglock::new(&server).args(words).on_terminal();
-    terminal.wait_for("\r\x1b[Kpglock: waiting for live/line, 0 ahead, held by postgres on ");
+    terminal.wait_for("\r\x1b[Kpglock: waiting, 0 ahead | live/line is held by postgres on ");
     let longest = |output: &str| {
         let lines = output.split(['\r', '\n']);
         lines
@@ -328,10 +363,9 @@ fn on_a_terminal_a_line_says_what_is_waited_for_and_vanishes() {
         let words = ["-w", "300ms", "line", "echo", "ran"];
         let quiet = Pglock::new(&server).arg("run").args(options).args(words);
         let finished = quiet.on_terminal().wait();
-        finished.assert_code(75).assert(
-            !finished.stdout.contains("waiting for line"),
-            "no status line",
-        );
+        finished
+            .assert_code(75)
+            .assert(!finished.stdout.contains(" ahead | "), "no status line");
     }
     holder.let_go().assert_code(0);
 }
@@ -361,15 +395,6 @@ fn a_server_without_room_is_asked_again() {
     }
     holder.let_go().assert_code(0);
     waiter.wait().assert_code(0).assert_stdout("ran\n");
-}
-
-/// How many tickets of queues there are on the server; no test here takes such locks otherwise.
-#[track_caller]
-fn tickets(client: &mut Client) -> usize {
-    let tickets =
-        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND objid > 0";
-    let count: i64 = client.query_one(tickets, &[]).unwrap().get(0);
-    count.try_into().unwrap()
 }
 
 /// What `date` said.

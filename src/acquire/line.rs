@@ -7,9 +7,8 @@ use nix::sys::signal::Signal;
 use tokio::time::{sleep, timeout};
 
 use super::turn::{Heard, Next, Turn, What};
-use super::{Acquired, JITTER, PARTING_DEADLINE, Patience};
+use super::{Acquired, Blockers, JITTER, PARTING_DEADLINE, Patience};
 use crate::connection::Settings;
-use crate::inventory;
 use crate::report::{Reporter, StatusLine};
 use crate::session::{Attempt, Line, Request, Session, Wait};
 use crate::signals::Signals;
@@ -38,15 +37,15 @@ pub async fn wait(
                 if let ControlFlow::Break(stop) =
                     unless_stopped(accepted, patience, signals).await?
                 {
-                    return Ok(stop.end(session).await);
+                    return Ok(stop.end(session, None).await);
                 }
             }
-            ControlFlow::Break(stop) => return Ok(stop.end(session).await),
+            ControlFlow::Break(stop) => return Ok(stop.end(session, None).await),
         }
     };
     let (line, ahead) = joined;
     if request.most_waiters.is_some_and(|most| ahead >= most) {
-        let _ = timeout(PARTING_DEADLINE, session.leave(request, line)).await;
+        let _ = timeout(PARTING_DEADLINE, session.leave(&line)).await;
         return Ok(Acquired::QueueFull {
             session,
             waiting: ahead,
@@ -54,7 +53,8 @@ pub async fn wait(
     }
     report.detail(|| format!("somebody else holds the lock: waiting, {ahead} ahead in line"));
     let mut status = report.status_line();
-    let mut turn = Turn::new(line.ticket);
+    let mut turn = Turn::default();
+    let in_line = Wait::InLine(line.clone());
     let mut next = turn.on(Heard::Joined { ahead });
     loop {
         if let Some(status) = &mut status
@@ -66,39 +66,39 @@ pub async fn wait(
                 anyhow::Ok(())
             };
             if let ControlFlow::Break(stop) = unless_stopped(shown, patience, signals).await? {
-                return Ok(give_up(session, request, line, stop).await);
+                return Ok(give_up(session, &line, turn.ahead(), stop).await);
             }
         }
         let what = tokio::select! {
             biased;
             signal = signals.next_ending() => {
-                return Ok(give_up(session, request, line, Stop::Signal(signal?)).await);
+                return Ok(give_up(session, &line, turn.ahead(), Stop::Signal(signal?)).await);
             }
             () = patience.over() => {
-                return Ok(give_up(session, request, line, Stop::PatienceOver).await);
+                return Ok(give_up(session, &line, turn.ahead(), Stop::PatienceOver).await);
             }
             first = session.told() => {
-                next = turn.on(Heard::Told { first: first? });
+                let is_first = line.is_first(first?);
+                next = turn.on(Heard::Told { is_first });
                 continue;
             }
             () = pause(next) => next.what,
         };
         let heard = match what {
             What::Look => {
-                let look = session.look(request, line);
+                let look = session.look(request, &line);
                 match unless_stopped(look, patience, signals).await? {
                     ControlFlow::Continue(look) => Heard::Looked {
                         ahead: look.ahead,
                         is_free: look.is_free,
                     },
                     ControlFlow::Break(stop) => {
-                        return Ok(give_up(session, request, line, stop).await);
+                        return Ok(give_up(session, &line, turn.ahead(), stop).await);
                     }
                 }
             }
             What::Try => {
-                let wait = Wait::InLine(line);
-                let attempt = patience.try_unless_interrupted(session, request, wait, signals);
+                let attempt = patience.try_unless_interrupted(session, request, &in_line, signals);
                 match attempt.await? {
                     ControlFlow::Break(signal) => return Ok(Acquired::Interrupted(signal)),
                     ControlFlow::Continue(Attempt::Held(held)) => return Ok(Acquired::Held(held)),
@@ -109,7 +109,7 @@ pub async fn wait(
                         let accepted = patience.accept_pooler(&mut pooled, settings);
                         let accepted = unless_stopped(accepted, patience, signals).await?;
                         if let ControlFlow::Break(stop) = accepted {
-                            return Ok(stop.end(pooled).await);
+                            return Ok(stop.end(pooled, None).await);
                         }
                         session = pooled;
                     }
@@ -139,10 +139,10 @@ async fn unless_stopped<T>(
 }
 
 impl Stop {
-    /// Ends the wait of a session that is in no queue.
-    async fn end(self, session: Session) -> Acquired {
+    /// Ends the wait of a session that is in no queue, or was behind so many.
+    async fn end(self, session: Session, ahead: Option<u32>) -> Acquired {
         match self {
-            Self::PatienceOver => Acquired::NotObtained(session),
+            Self::PatienceOver => Acquired::NotObtained { session, ahead },
             Self::Signal(signal) => {
                 let _ = timeout(PARTING_DEADLINE, session.close()).await;
                 Acquired::Interrupted(signal)
@@ -152,12 +152,12 @@ impl Stop {
 }
 
 /// Leaves the queue, if the server still answers.
-async fn give_up(mut session: Session, request: &Request, line: Line, stop: Stop) -> Acquired {
-    let left = timeout(PARTING_DEADLINE, session.leave(request, line)).await;
+async fn give_up(mut session: Session, line: &Line, ahead: u32, stop: Stop) -> Acquired {
+    let left = timeout(PARTING_DEADLINE, session.leave(line)).await;
     match stop {
         // One that does not answer needs no good-bye.
         Stop::Signal(signal) if left.is_err() => Acquired::Interrupted(signal),
-        stop => stop.end(session).await,
+        stop => stop.end(session, Some(ahead)).await,
     }
 }
 
@@ -179,10 +179,8 @@ async fn show(
     request: &Request,
     ahead: u32,
 ) -> anyhow::Result<()> {
-    let lock = &request.identity.lock;
-    let holders = inventory::holders(session, lock.key).await?;
-    let holder = holders.first().map(inventory::LockView::describe);
-    let held = holder.map_or_else(String::new, |holder| format!(", held by {holder}"));
-    status.show(&format!("waiting for {lock}, {ahead} ahead{held}"));
+    let claim = &request.identity.claim;
+    let blockers = Blockers::of(claim, session).await?;
+    status.show(&format!("waiting, {ahead} ahead"), &blockers.held());
     Ok(())
 }

@@ -33,9 +33,9 @@ pub enum Heard {
     Joined {
         ahead: u32,
     },
-    /// A holder has left, and this ticket is the first; `None` if that was not understood.
+    /// A holder has left, and this is the first in line or not; `None` if that was not understood.
     Told {
-        first: Option<i32>,
+        is_first: Option<bool>,
     },
     Looked {
         ahead: u32,
@@ -46,9 +46,8 @@ pub enum Heard {
 }
 
 /// One in line, as far as it knows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Turn {
-    ticket: i32,
     ahead: u32,
     /// The last look found the lock free, and somebody ahead who had not taken it.
     seen_idle: bool,
@@ -56,15 +55,6 @@ pub struct Turn {
 }
 
 impl Turn {
-    pub fn new(ticket: i32) -> Self {
-        Self {
-            ticket,
-            ahead: 0,
-            seen_idle: false,
-            tries: 0,
-        }
-    }
-
     /// How many are ahead, at the last look.
     pub fn ahead(self) -> u32 {
         self.ahead
@@ -77,7 +67,11 @@ impl Turn {
             what,
         };
         match heard {
-            Heard::Joined { ahead: 0 } | Heard::Looked { ahead: 0, .. } => {
+            Heard::Joined { ahead: 0 }
+            | Heard::Looked { ahead: 0, .. }
+            | Heard::Told {
+                is_first: Some(true),
+            } => {
                 self.ahead = 0;
                 now(What::Try)
             }
@@ -85,11 +79,10 @@ impl Turn {
                 self.ahead = ahead;
                 self.look_later()
             }
-            Heard::Told { first } if first.is_none_or(|first| first >= self.ticket) => {
-                self.ahead = 0;
-                now(What::Try)
-            }
-            Heard::Told { .. } => {
+            Heard::Told { is_first: None } => now(What::Look),
+            Heard::Told {
+                is_first: Some(false),
+            } => {
                 self.seen_idle = true;
                 Next {
                     after: COURTESY,
@@ -145,13 +138,16 @@ mod tests {
 
     #[test]
     fn the_first_tries_and_the_others_look() {
-        let mut first = Turn::new(7);
+        let mut first = Turn::default();
         let at_once = next(Duration::ZERO, What::Try);
         assert_eq!(first.on(Heard::Joined { ahead: 0 }), at_once);
         assert_eq!(first.on(Heard::Busy), next(TRY_AGAIN, What::Try));
-        assert_eq!(first.on(Heard::Told { first: Some(7) }), at_once);
+        let told = Heard::Told {
+            is_first: Some(true),
+        };
+        assert_eq!(first.on(told), at_once);
 
-        let mut fourth = Turn::new(10);
+        let mut fourth = Turn::default();
         assert_eq!(
             fourth.on(Heard::Joined { ahead: 3 }),
             next(3 * LOOK_AGAIN, What::Look)
@@ -163,13 +159,15 @@ mod tests {
 
     #[test]
     fn one_behind_another_that_does_not_take_a_free_lock_overtakes() {
-        let mut second = Turn::new(2);
+        let mut second = Turn::default();
         second.on(Heard::Joined { ahead: 1 });
         let free = Heard::Looked {
             ahead: 1,
             is_free: true,
         };
-        let told = Heard::Told { first: Some(1) };
+        let told = Heard::Told {
+            is_first: Some(false),
+        };
         assert_eq!(second.on(told), next(COURTESY, What::Look));
         assert_eq!(second.on(free), next(Duration::ZERO, What::Try));
         assert_eq!(second.on(Heard::Busy), next(LOOK_AGAIN, What::Look));

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use nix::sys::signal::Signal;
 
 use crate::acquire::{Acquired, Patience, acquire};
+use crate::claim::Claim;
 use crate::cli::{CheckArgs, ConnectionArgs, NamingArgs};
 use crate::connection::{Place, Prompt, Settings};
 use crate::duration;
@@ -66,11 +67,12 @@ impl Trial {
             Ok(Self {
                 settings: Settings::resolve_for_lock(place, Rc::clone(&prompt))?,
                 request: Request {
-                    identity: Identity::of_this_process(lock, CALLED.to_owned()),
+                    identity: Identity::of_this_process(Claim::of(lock), CALLED.to_owned()),
                     mode: Mode::Exclusive,
                     scope: super::scope(args.scope),
                     lease,
                     most_waiters: None,
+                    wants_token: false,
                 },
                 json: args.json,
             })
@@ -100,7 +102,7 @@ impl Trial {
         let mut view = FitnessView::of(&self.request);
         let (outcome, session) = match acquired {
             Ok(Acquired::Held(held)) => self.prove_and_free(held, &mut view).await,
-            Ok(Acquired::NotObtained(session) | Acquired::QueueFull { session, .. }) => {
+            Ok(Acquired::NotObtained { session, .. } | Acquired::QueueFull { session, .. }) => {
                 (Ok(self.not_obtained()), Some(session))
             }
             Ok(Acquired::Interrupted(signal)) => return Ok(interrupted(signal)),
@@ -137,7 +139,7 @@ impl Trial {
         view: &mut FitnessView,
     ) -> (anyhow::Result<Outcome>, Option<Session>) {
         let lost = |cause| {
-            let lock = &self.request.identity.lock;
+            let lock = &self.request.identity.claim.lock;
             (
                 Ok(Outcome::Lost(Some(format!("{lock} was lost: {cause}")))),
                 None,
@@ -159,7 +161,7 @@ impl Trial {
     }
 
     fn not_obtained(&self) -> Outcome {
-        let lock = &self.request.identity.lock;
+        let lock = &self.request.identity.claim.lock;
         Outcome::NotObtained {
             code: exit::NOT_OBTAINED,
             message: Some(format!("{lock} is held by somebody else")),

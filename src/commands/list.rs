@@ -51,7 +51,7 @@ async fn find(
             ControlFlow::Continue(session) => session,
             ControlFlow::Break(interrupted) => return Ok(ControlFlow::Break(interrupted)),
         };
-        let Inventory { locks, is_standby } = inventory::read(&mut session, scope).await?;
+        let Inventory { locks, is_standby } = inventory::read(&mut session, &scope).await?;
         let mut locks: Vec<LockView> = locks
             .into_iter()
             .filter(|view| search.accepts(view))
@@ -157,7 +157,7 @@ impl Wanted {
     fn is(&self, view: &LockView) -> bool {
         match self {
             Self::All => true,
-            Self::Key(key) => view.key == *key,
+            Self::Key(key) => view.key == *key || view.lock_key == *key,
             Self::Glob { namespace, pattern } => {
                 view.namespace == *namespace
                     && view.name.as_ref().is_some_and(|name| pattern.matches(name))

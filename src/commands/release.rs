@@ -109,7 +109,7 @@ async fn release_one(
     timeout: Duration,
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
-    let mut holders = inventory::holders(session, lock.key).await?;
+    let mut holders = inventory::holders(session, &[lock.key]).await?;
     holders.retain(|holder| args.pid.is_none_or(|pid| holder.pid == Some(pid)));
     // A session may hold the lock in both modes.
     holders.sort_by_key(|holder| holder.pid);

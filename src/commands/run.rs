@@ -8,8 +8,9 @@ use anyhow::Context as _;
 use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::acquire::{Acquired, Patience, acquire};
+use crate::acquire::{Acquired, Blockers, Patience, acquire};
 use crate::child::{Child, Command};
+use crate::claim::Claim;
 use crate::cli::{self, ConnectionArgs, JobArgs, RunArgs};
 use crate::command_line;
 use crate::connection::{Place, Prompt, Settings};
@@ -17,8 +18,7 @@ use crate::duration;
 use crate::exit::{self, Fault, Outcome};
 use crate::guardian::Guardian;
 use crate::identity::Identity;
-use crate::inventory;
-use crate::key::{LockName, Mode};
+use crate::key::{Lock, LockName, Mode};
 use crate::lease::{Lease, OnLost, Terms};
 use crate::naming::Naming;
 use crate::report::Reporter;
@@ -75,7 +75,16 @@ impl Plan {
         job: JobArgs,
         patience: Patience,
     ) -> anyhow::Result<Self> {
-        let lock = Naming::resolve(&job.naming)?.lock(&job.name)?;
+        let claim = claim(&job)?;
+        let place = Place::of_lock(connection, &claim.lock)?;
+        for also in &claim.also {
+            if Place::of_lock(connection, also)? != place {
+                let lock = &claim.lock;
+                return Err(Fault::Usage.error(format!(
+                    "--also: {also} and {lock} are not locks of one database"
+                )));
+            }
+        }
         let read = |option, typed: &Option<String>| {
             let typed = typed.as_deref();
             typed
@@ -88,15 +97,14 @@ impl Plan {
             Some(script) => vec!["/bin/sh".into(), "-c".into(), script],
             None => without_separator(job.command),
         };
-        let settings = Settings::resolve_for_lock(
-            Place::of_lock(connection, &lock)?,
-            Rc::new(Prompt::resolve(connection)),
-        )?;
-        super::require_its_database(&lock, &settings)?;
+        let settings = Settings::resolve_for_lock(place, Rc::new(Prompt::resolve(connection)))?;
+        for lock in claim.locks() {
+            super::require_its_database(lock, &settings)?;
+        }
         Ok(Self {
             settings,
             request: Request {
-                identity: Identity::of_this_process(lock, command_line::display(&words)),
+                identity: Identity::of_this_process(claim, command_line::display(&words)),
                 mode: if job.shared {
                     Mode::Shared
                 } else {
@@ -105,6 +113,7 @@ impl Plan {
                 scope: super::scope(job.scope),
                 lease,
                 most_waiters: None,
+                wants_token: job.token,
             },
             words,
             patience,
@@ -154,41 +163,38 @@ impl Plan {
             match acquired {
                 Acquired::Held(held) => self.run_under(held, guardian, signals, &inherited).await,
                 Acquired::Interrupted(signal) => Ok(interrupted(signal)),
-                Acquired::QueueFull { session, waiting } => Ok(Outcome::NotObtained {
-                    code: self.conflict_exit_code,
-                    message: self
-                        .explain_busy(session)
-                        .await
-                        .map(|busy| format!("{busy}; the queue is full: {waiting} wait already")),
-                }),
-                Acquired::NotObtained(session) => Ok(Outcome::NotObtained {
-                    code: self.conflict_exit_code,
-                    message: self.explain_busy(session).await,
-                }),
+                Acquired::QueueFull { session, waiting } => {
+                    let full = format!("the queue is full: {waiting} wait already");
+                    Ok(self.not_obtained(session, Some(full)).await)
+                }
+                Acquired::NotObtained { session, ahead } => {
+                    let place = ahead.map(|ahead| format!("{ahead} ahead in line"));
+                    Ok(self.not_obtained(session, place).await)
+                }
             }
         })
     }
 
-    /// The line for a lock that was not obtained.
-    async fn explain_busy(&self, mut session: Session) -> Option<String> {
+    /// Says who holds the lock, how the wait went, and what would free it.
+    async fn not_obtained(&self, mut session: Session, waited: Option<String>) -> Outcome {
+        let code = self.conflict_exit_code;
         if self.quiet {
             session.close().await;
-            return None;
+            let message = None;
+            return Outcome::NotObtained { code, message };
         }
-        let lock = &self.request.identity.lock;
-        let holders = timeout(
-            EXPLANATION_DEADLINE,
-            inventory::holders(&mut session, lock.key),
-        )
-        .await;
+        let claim = &self.request.identity.claim;
+        let blockers = Blockers::of(claim, &mut session);
+        let blockers = timeout(EXPLANATION_DEADLINE, blockers).await;
         session.close().await;
-        Some(match holders {
-            Ok(Ok(holders)) => match holders.first() {
-                Some(holder) => holder.describe_as(lock),
-                None => format!("{lock} was held a moment ago"),
-            },
-            Ok(Err(_)) | Err(_) => format!("{lock} is held; by whom could not be asked"),
-        })
+        let message = match blockers {
+            Ok(Ok(blockers)) => blockers.describe(waited.as_deref()),
+            Ok(Err(_)) | Err(_) => format!("{} is held; by whom could not be asked", claim.lock),
+        };
+        Outcome::NotObtained {
+            code,
+            message: Some(message),
+        }
     }
 
     fn guardian(&self) -> anyhow::Result<Option<Guardian>> {
@@ -226,10 +232,10 @@ impl Plan {
             terms: self.terms,
             overruns: self.max_runtime.map(|limit| Instant::now() + limit),
             report: &self.report,
-            lock: &self.request.identity.lock,
+            lock: &self.request.identity.claim.lock,
         };
         let end = supervisor.watch(&mut held).await?;
-        let lock = &self.request.identity.lock;
+        let lock = &self.request.identity.claim.lock;
         let (outcome, said) = match end {
             End::Lost { cause } => {
                 let lost = format!("{lock} was lost: {cause}; the command was stopped");
@@ -289,7 +295,7 @@ impl Plan {
     }
 
     fn environment(&self, held: &HeldLock) -> Vec<(&'static str, Option<String>)> {
-        let lock = &self.request.identity.lock;
+        let lock = &self.request.identity.claim.lock;
         let key = lock.key.to_string();
         let (name, namespace) = match &lock.name {
             Some(LockName {
@@ -297,13 +303,27 @@ impl Plan {
             }) => (name.clone(), namespace.clone()),
             None => (key.clone(), None),
         };
+        let slots = self.request.identity.claim.slots;
         vec![
             ("PGLOCK_NAME", Some(name)),
             ("PGLOCK_NAMESPACE", namespace),
             ("PGLOCK_KEY", Some(key)),
             ("PGLOCK_BACKEND_PID", Some(held.backend_pid().to_string())),
+            ("PGLOCK_SLOT", slots.map(|_| held.slot().to_string())),
+            ("PGLOCK_TOKEN", held.token().map(|token| token.to_string())),
         ]
     }
+}
+
+/// What the arguments ask for.
+fn claim(job: &JobArgs) -> anyhow::Result<Claim> {
+    let naming = Naming::resolve(&job.naming)?;
+    let also = job.also.iter().map(|name| naming.lock(name));
+    Ok(Claim {
+        lock: naming.lock(&job.name)?,
+        also: also.collect::<anyhow::Result<Vec<Lock>>>()?,
+        slots: job.slots,
+    })
 }
 
 fn interrupted(signal: Signal) -> Outcome {

@@ -67,7 +67,7 @@ fn as_text<S: Serializer>(key: &LockKey, serializer: S) -> Result<S::Ok, S::Erro
 impl FitnessView {
     /// Nothing found yet.
     pub fn of(request: &Request) -> Self {
-        let lock = &request.identity.lock;
+        let lock = &request.identity.claim.lock;
         let name = lock.name.as_ref().map(|name| name.name.clone());
         Self {
             fit: false,

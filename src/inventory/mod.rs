@@ -29,7 +29,7 @@ pub struct Inventory {
 /// Every advisory lock in `scope`, holders before waiters, oldest first.
 ///
 /// Everything that holds or waits appears once for each key, backend and mode.
-pub async fn read(session: &mut Session, scope: Scope) -> anyhow::Result<Inventory> {
+pub async fn read(session: &mut Session, scope: &Scope) -> anyhow::Result<Inventory> {
     let (rows, is_standby) = rows::read(session, scope).await?;
     Ok(Inventory {
         locks: view::from_rows(rows),
@@ -37,8 +37,11 @@ pub async fn read(session: &mut Session, scope: Scope) -> anyhow::Result<Invento
     })
 }
 
-/// Who holds this key in the current database.
-pub async fn holders(session: &mut Session, key: LockKey) -> anyhow::Result<Vec<LockView>> {
-    let inventory = read(session, Scope::Holders(key)).await?;
+/// Who holds these locks in the current database, or a slot of one of them.
+pub async fn holders(session: &mut Session, keys: &[LockKey]) -> anyhow::Result<Vec<LockView>> {
+    let mut inventory = read(session, &Scope::Holders(keys.to_vec())).await?;
+    inventory
+        .locks
+        .retain(|holder| keys.contains(&holder.lock_key));
     Ok(inventory.locks)
 }

@@ -5,13 +5,13 @@ use tokio_postgres::SimpleQueryRow;
 use crate::key::LockKey;
 #[cfg(test)]
 use crate::session::halves;
-use crate::session::{Session, is_key};
+use crate::session::{Session, is_any_key};
 
 /// Which locks to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Who holds one key in the current database.
-    Holders(LockKey),
+    /// Who holds one of these keys in the current database, and every holder who speaks of a slot.
+    Holders(Vec<LockKey>),
     CurrentDatabase,
     AllDatabases,
 }
@@ -94,7 +94,7 @@ const TIMES: [&str; 5] = [
 ];
 
 /// Reads the rows in one round trip; and whether the server is a standby, which knows none of the primary's locks.
-pub async fn read(session: &mut Session, scope: Scope) -> anyhow::Result<(Vec<Row>, bool)> {
+pub async fn read(session: &mut Session, scope: &Scope) -> anyhow::Result<(Vec<Row>, bool)> {
     let answer = session.query(&sql(scope)).await?;
     let is_standby = answer.iter().any(|row| row.get("standby") == Some("t"));
     let rows = answer.iter().map(row);
@@ -103,7 +103,7 @@ pub async fn read(session: &mut Session, scope: Scope) -> anyhow::Result<(Vec<Ro
     Ok((found.collect(), is_standby))
 }
 
-fn sql(scope: Scope) -> String {
+fn sql(scope: &Scope) -> String {
     let times = TIMES.map(|name| {
         let column = if name == "now" {
             "clock_timestamp()"
@@ -116,7 +116,11 @@ fn sql(scope: Scope) -> String {
     let locks_in_scope = match scope {
         Scope::AllDatabases => "true".to_owned(),
         Scope::CurrentDatabase => format!("l.database = {current}"),
-        Scope::Holders(key) => format!("l.database = {current} AND l.granted AND {}", is_key(key)),
+        Scope::Holders(keys) => {
+            let is_key = is_any_key(keys.iter().copied());
+            let has_slot = "a.application_name ~ '^pglock: .*#[0-9]+/[0-9]+ \\('";
+            format!("l.database = {current} AND l.granted AND ({is_key} OR {has_slot})")
+        }
     };
     let sessions_in_scope = match scope {
         Scope::AllDatabases => "true",

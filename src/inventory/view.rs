@@ -1,5 +1,6 @@
 //! What is shown of one lock: the JSON keys are a promise.
 
+use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
@@ -16,6 +17,9 @@ pub struct LockView {
     pub namespace: Option<String>,
     #[serde(serialize_with = "as_text")]
     pub key: LockKey,
+    /// The key of the lock whose slot that is; else the same.
+    #[serde(skip)]
+    pub lock_key: LockKey,
     pub form: &'static str,
     pub state: State,
     pub mode: Mode,
@@ -37,6 +41,9 @@ pub struct LockView {
     pub program: Option<Owner>,
     pub blocked_by: Vec<i32>,
     pub prepared: bool,
+    /// Which slot of the lock it is, and how many there are, where they are said to be limited.
+    pub slot: Option<u32>,
+    pub slots: Option<u32>,
     /// The identifier for ROLLBACK PREPARED, where a prepared transaction holds the lock.
     #[serde(skip)]
     pub prepared_transaction: Option<String>,
@@ -106,10 +113,12 @@ impl LockView {
 pub fn from_rows(rows: Vec<Row>) -> Vec<LockView> {
     let (locks, sessions): (Vec<Row>, Vec<Row>) =
         rows.into_iter().partition(|row| row.lock.is_some());
-    let mut views: Vec<LockView> = locks.into_iter().filter_map(lock_view).collect();
+    let markers = markers(&locks);
+    let views = locks.into_iter().filter_map(|row| lock_view(row, &markers));
+    let mut views: Vec<LockView> = views.collect();
     let waiting: Vec<LockView> = sessions
         .into_iter()
-        .filter_map(|session| waiting_view(session, &views))
+        .flat_map(|session| waiting_views(&session, &views))
         .collect();
     views.extend(waiting);
     let mut owners = None;
@@ -133,11 +142,11 @@ pub fn from_rows(rows: Vec<Row>) -> Vec<LockView> {
 }
 
 /// A row of `pg_locks`.
-fn lock_view(mut row: Row) -> Option<LockView> {
+fn lock_view(mut row: Row, markers: &HashSet<(i32, i32)>) -> Option<LockView> {
     let lock = row.lock.take()?;
     let LockRow { key, granted, .. } = lock;
     let told = told(&row);
-    if told.as_ref().is_some_and(|told| is_bookkeeping(told, key)) {
+    if is_bookkeeping(&row, told.as_ref(), key, markers) {
         return None;
     }
     let is_pglock = told.as_ref().is_some_and(|told| told.command.is_some());
@@ -155,7 +164,7 @@ fn lock_view(mut row: Row) -> Option<LockView> {
         "ShareLock" => Mode::Shared,
         _ => Mode::Exclusive,
     };
-    let mut view = view(row, told, key, mode, since);
+    let mut view = view(&row, told.as_ref(), key, mode, since);
     view.state = if granted { State::Held } else { State::Waiting };
     view.prepared = view.pid.is_none();
     view.prepared_transaction = lock.prepared_transaction;
@@ -163,50 +172,83 @@ fn lock_view(mut row: Row) -> Option<LockView> {
     Some(view)
 }
 
-/// Whether that is the ticket or the marker of a session that waits in line, and is shown as such.
-fn is_bookkeeping(told: &Told, key: LockKey) -> bool {
-    let LockKey::Pair(class, _) = key else {
-        return false;
+/// The pids and classes of the markers that sessions hold, in queues or not.
+fn markers(rows: &[Row]) -> HashSet<(i32, i32)> {
+    let marker = |row: &Row| match row.lock.as_ref()? {
+        LockRow {
+            key: LockKey::Pair(class, 0),
+            mode,
+            granted: true,
+            ..
+        } if mode == "ShareLock" => Some((row.pid?, *class)),
+        _ => None,
     };
-    let waits = matches!(told.stage, Stage::Waiting(_));
-    let awaited = told.lock.as_ref().filter(|_| waits);
-    awaited.is_some_and(|lock| lock.key.queue_class() == class)
+    rows.iter().filter_map(marker).collect()
 }
 
-/// A pglock session that waits between two tries, unless it got the lock while the rows were read.
-fn waiting_view(row: Row, locks: &[LockView]) -> Option<LockView> {
-    let told = told(&row)?;
-    let Stage::Waiting(mode) = told.stage else {
-        return None;
+/// Whether that is the ticket or the marker of a session that waits in line, and is shown as such.
+fn is_bookkeeping(
+    row: &Row,
+    told: Option<&Told>,
+    key: LockKey,
+    markers: &HashSet<(i32, i32)>,
+) -> bool {
+    let (LockKey::Pair(class, _), Some(told)) = (key, told) else {
+        return false;
     };
-    let key = told.lock.as_ref()?.key;
+    if !matches!(told.stage, Stage::Waiting(_)) {
+        return false;
+    }
+    let mut awaited = told.lock.iter().chain(&told.also);
+    // What it waits for besides is in its query, which not every role may read.
+    let may_wait_for_more =
+        || told.command.is_none() && row.pid.is_some_and(|pid| markers.contains(&(pid, class)));
+    awaited.any(|lock| lock.key.queue_class() == class) || may_wait_for_more()
+}
+
+/// A pglock session that waits between two tries, once for each lock that it did not get while the rows were read.
+fn waiting_views(row: &Row, locks: &[LockView]) -> Vec<LockView> {
+    let Some(told) = told(row) else {
+        return Vec::new();
+    };
+    let Stage::Waiting(mode) = told.stage else {
+        return Vec::new();
+    };
     let since = match told.since {
-        Some(Since::Waiting(since)) => believable(since, &row),
+        Some(Since::Waiting(since)) => believable(since, row),
         Some(Since::Held(_)) | None => None,
     }
     .or(row.query_start);
-    let same_lock = |lock: &&LockView| lock.key == key && lock.database == row.database;
-    if locks
-        .iter()
-        .filter(same_lock)
-        .any(|lock| lock.pid == row.pid)
-    {
-        return None;
-    }
-    // Whoever is queued in the server goes before one who tries from outside.
-    let blocks = |lock: &&LockView| mode == Mode::Exclusive || lock.mode == Mode::Exclusive;
-    let blocked_by = locks
-        .iter()
-        .filter(same_lock)
-        .filter(blocks)
-        .filter_map(|lock| lock.pid)
-        .collect();
-    let mut view = view(row, Some(told), key, mode, since);
-    view.state = State::Waiting;
-    view.blocked_by = blocked_by;
-    view.blocked_by.sort_unstable();
-    view.blocked_by.dedup();
-    Some(view)
+    let awaited = told.lock.iter().map(|lock| (lock, told.slots));
+    let awaited = awaited.chain(told.also.iter().map(|lock| (lock, None)));
+    let waiting = awaited.filter_map(|(lock, slots)| {
+        let same_lock = |held: &&LockView| {
+            let key = if slots.is_some() {
+                held.lock_key
+            } else {
+                held.key
+            };
+            key == lock.key && held.database == row.database
+        };
+        if locks
+            .iter()
+            .filter(same_lock)
+            .any(|held| held.pid == row.pid)
+        {
+            return None;
+        }
+        // Whoever is queued in the server goes before one who tries from outside.
+        let blocks = |held: &&LockView| mode == Mode::Exclusive || held.mode == Mode::Exclusive;
+        let blockers = locks.iter().filter(same_lock).filter(blocks);
+        let mut view = view(row, Some(&told), lock.key, mode, since);
+        view.state = State::Waiting;
+        view.slots = slots;
+        view.blocked_by = blockers.filter_map(|held| held.pid).collect();
+        view.blocked_by.sort_unstable();
+        view.blocked_by.dedup();
+        Some(view)
+    });
+    waiting.collect()
 }
 
 /// Anybody can say anything: what a session did was after its start and before now.
@@ -221,12 +263,11 @@ fn told(row: &Row) -> Option<Told> {
 }
 
 /// What both kinds of row have in common.
-fn view(row: Row, told: Option<Told>, key: LockKey, mode: Mode, since: Option<i64>) -> LockView {
-    let (host, wrapper_pid, command, lock) = match told {
-        Some(told) => (told.host, told.wrapper_pid, told.command, told.lock),
-        None => (None, None, None, None),
-    };
-    let name = verified(lock, key);
+fn view(row: &Row, told: Option<&Told>, key: LockKey, mode: Mode, since: Option<i64>) -> LockView {
+    let named = told.and_then(|told| Named::by(told, key));
+    let (name, slot, lock_key) = named.map_or((None, None, key), |named| {
+        (named.lock.name, named.slot, named.lock.key)
+    });
     #[expect(
         clippy::cast_precision_loss,
         reason = "a lock is not held for 285 years"
@@ -237,19 +278,22 @@ fn view(row: Row, told: Option<Told>, key: LockKey, mode: Mode, since: Option<i6
         name: name.as_ref().map(|name| name.name.clone()),
         key,
         form: key.form(),
+        slot,
+        slots: slot.and(told.and_then(|told| told.slots)),
+        lock_key,
         state: State::Held,
         mode,
-        database: row.database,
+        database: row.database.clone(),
         pid: row.pid,
-        user: row.user,
-        host,
-        wrapper_pid,
-        client: row.client,
-        application_name: row.application_name,
+        user: row.user.clone(),
+        host: told.and_then(|told| told.host.clone()),
+        wrapper_pid: told.and_then(|told| told.wrapper_pid),
+        client: row.client.clone(),
+        application_name: row.application_name.clone(),
         backend_start: row.backend_start.map(Timestamp),
         since: since.map(Timestamp),
         seconds,
-        command,
+        command: told.and_then(|told| told.command.clone()),
         program: None,
         blocked_by: Vec::new(),
         prepared: false,
@@ -258,7 +302,31 @@ fn view(row: Row, told: Option<Told>, key: LockKey, mode: Mode, since: Option<i6
     }
 }
 
-/// Anybody can call a session what they like: a name is shown only where it hashes to the key.
-fn verified(lock: Option<Lock>, key: LockKey) -> Option<LockName> {
-    lock?.name.filter(|name| name.key() == Ok(key))
+/// The lock that a session says a key is of.
+struct Named {
+    lock: Lock,
+    slot: Option<u32>,
+}
+
+impl Named {
+    /// Anybody can call a session what they like: only what leads to the key is believed.
+    fn by(told: &Told, key: LockKey) -> Option<Self> {
+        let slot = match told.stage {
+            Stage::Holding(slot) if told.slots.is_some() => Some(slot),
+            Stage::Holding(_) | Stage::Waiting(_) => None,
+        };
+        let is_right = |lock: &&Lock| {
+            lock.name
+                .as_ref()
+                .is_none_or(|name| name.key() == Ok(lock.key))
+        };
+        let first = told.lock.as_ref().filter(is_right);
+        if let Some(lock) = first.filter(|lock| lock.key.slot(slot.unwrap_or(0)) == key) {
+            let lock = lock.clone();
+            return Some(Self { lock, slot });
+        }
+        let also = told.also.iter().find(|lock| lock.key == key)?;
+        let lock = also.clone();
+        Some(Self { lock, slot: None })
+    }
 }

@@ -40,6 +40,15 @@ impl Rule {
         }
     }
 
+    /// The options that ask for it.
+    pub fn options(self) -> Vec<&'static str> {
+        match self {
+            _ if self.is_own() => Vec::new(),
+            Self::Hash(_) => vec!["--hash", self.word()],
+            Self::As(_) => vec!["--as", self.word()],
+        }
+    }
+
     pub fn is_own(self) -> bool {
         self == Self::default()
     }

@@ -7,7 +7,7 @@ use crate::inventory::LockView;
 use crate::text::printable;
 
 /// The header, also where there is no lock to show.
-const COLUMNS: [&str; 20] = [
+const COLUMNS: [&str; 22] = [
     "name",
     "namespace",
     "key",
@@ -28,6 +28,8 @@ const COLUMNS: [&str; 20] = [
     "program",
     "blocked_by",
     "prepared",
+    "slot",
+    "slots",
 ];
 
 /// For a terminal, text from elsewhere is escaped; a file gets it as it is.

@@ -20,6 +20,8 @@ pub struct Request {
     pub lease: Lease,
     /// How many others may wait for it already.
     pub most_waiters: Option<u32>,
+    /// Whether a fencing token is wanted with it.
+    pub wants_token: bool,
 }
 
 /// What of the server's owns the lock.
@@ -32,7 +34,7 @@ pub enum Scope {
 }
 
 /// Whether, and since when, a session waits for its lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// A failed try is the end, or tells nobody that there will be another: what a session without a backend of
     /// its own says would be said for others.
@@ -70,17 +72,17 @@ impl Session {
     /// The same message shields the session from timeouts that the role or the database sets by default.
     /// Never waits in the server: a session blocked there would hold a snapshot.
     /// Errors: [`Fault::Unfit`] when the server is a standby or its lock functions are not PostgreSQL's.
-    pub async fn try_lock(mut self, request: &Request, wait: Wait) -> anyhow::Result<Attempt> {
+    pub async fn try_lock(mut self, request: &Request, wait: &Wait) -> anyhow::Result<Attempt> {
         let sql = statements::try_lock(request, wait, self.backend_pid, &self.server);
         let sent = Instant::now();
         let before_again = match (request.scope, wait) {
-            (Scope::Transaction, _) => Some(statements::GIVE_UP),
-            (Scope::Session, Wait::InLine(_)) => None,
+            (Scope::Transaction, _) => statements::GIVE_UP.to_owned(),
+            (Scope::Session, Wait::InLine(_)) => statements::put_back(request),
             (Scope::Session, Wait::Unannounced | Wait::NotYet | Wait::Begins) => {
-                Some(statements::FORGET)
+                statements::FORGET.to_owned()
             }
         };
-        let answer = match self.ask(&sql, before_again).await {
+        let answer = match self.ask(&sql, Some(&before_again)).await {
             Ok(messages) => Answer::read(messages)?,
             Err(error) if request.scope.is_refused_by(&error) => {
                 return Ok(Attempt::NoTransaction(connection::describe(&error)));
@@ -100,7 +102,7 @@ impl Session {
                 session: self,
                 next: match wait {
                     Wait::NotYet => Wait::Begins,
-                    wait => wait,
+                    wait => wait.clone(),
                 },
             }),
             Answer::Waiting { since } => Ok(Attempt::Waits {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::statements::{self, Grant, Keepalive, Proof, queue};
+use super::statements::{self, Grant, Keepalive, Proof, Token, queue};
 use super::{Request, Session, Wait};
-use crate::connection;
+use crate::connection::{self, Settings};
 use crate::lease::Lease;
 
 /// How long the release may take before the session counts as lost.
@@ -26,6 +26,8 @@ enum Held {
 pub struct HeldLock {
     session: Session,
     backend_pid: i32,
+    slot: u32,
+    token: Option<Token>,
     lease: Lease,
     heartbeat: String,
     release: String,
@@ -41,7 +43,7 @@ impl HeldLock {
     pub(super) fn new(
         session: Session,
         request: &Request,
-        wait: Wait,
+        wait: &Wait,
         grant: &Grant,
         sent: Instant,
     ) -> Self {
@@ -54,6 +56,8 @@ impl HeldLock {
         }
         Self {
             backend_pid: grant.backend_pid,
+            slot: grant.choice,
+            token: grant.token,
             lease: request.lease,
             heartbeat: statements::heartbeat(request, grant, &session.server),
             release: statements::release(request, grant),
@@ -66,6 +70,31 @@ impl HeldLock {
 
     pub fn backend_pid(&self) -> i32 {
         self.backend_pid
+    }
+
+    /// Which slot of the lock was free, lowest first; 0 where there are none.
+    pub fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    /// The fencing token, if it was asked for.
+    pub fn token(&self) -> Option<Token> {
+        self.token
+    }
+
+    /// Has a session of its own take the token: in the transaction that holds the lock it would hold back vacuum.
+    pub async fn take_token(
+        &mut self,
+        settings: &Settings,
+        application_name: &str,
+    ) -> anyhow::Result<()> {
+        let mut session = self
+            .session
+            .open_another(settings, application_name)
+            .await?;
+        self.token = Some(session.token().await?);
+        session.close().await;
+        Ok(())
     }
 
     /// The socket of the session: as long as anybody has it open, the server knows of no end.

@@ -19,10 +19,11 @@ pub use self::attempt::{Attempt, Request, Scope, Wait};
 pub use self::held::HeldLock;
 use self::link::{Link, Notifications};
 pub use self::pooler::{Pooling, explain_refusal};
-pub use self::queue::Line;
+pub use self::queue::{Line, Ticket};
+use self::statements::EMIT;
 #[cfg(test)]
 pub use self::statements::halves;
-pub use self::statements::{Keepalive, is_key, shielded_settings};
+pub use self::statements::{Keepalive, Token, is_any_key, is_key, shielded_settings};
 use crate::connection::{self, Connected, LinkView, Opened, Settings, TcpSettings};
 use crate::exit::Fault;
 
@@ -164,6 +165,14 @@ impl Session {
         let rows = self.query("SELECT pg_is_in_recovery() AS standby").await?;
         let answer = rows.first().and_then(|row| row.try_get("standby").ok()?);
         Ok(answer == Some("t"))
+    }
+
+    /// A fencing token, higher than all that were given in this cluster before.
+    async fn token(&mut self) -> anyhow::Result<Token> {
+        let rows = self
+            .query(&format!("SELECT concat({EMIT}) AS token"))
+            .await?;
+        Token::read(statements::column(&rows, "token").unwrap_or_default())
     }
 
     /// Keeps the session from being ended while it idles, as a role's or a database's default may have it.

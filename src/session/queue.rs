@@ -10,64 +10,80 @@ use super::statements::{Joined, Look, queue};
 use super::{Request, Session};
 use crate::exit::Fault;
 
-/// A place in the queue of a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A place in the queue of each lock that is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// When the wait began, in microseconds since 1970 on the server's clock.
     pub since: i64,
+    pub tickets: Vec<Ticket>,
+}
+
+/// A place in one queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// The first key of the locks in which the queue stands.
+    pub class: i32,
     /// Lower ones come first.
-    pub ticket: i32,
+    pub number: i32,
 }
 
 /// A holder looks for a microsecond whether anybody waits; and a hundred others may join at the same moment.
 const JOIN_AGAIN: Duration = Duration::from_millis(5);
 
 impl Session {
-    /// Joins the queue at its end: the place, and how many are ahead; `None` if another backend answers.
+    /// Joins the queue of each lock at its end: the places, and how many are ahead in the longest; `None` if another
+    /// backend answers.
     pub async fn join(
         &mut self,
         request: &Request,
         since: i64,
     ) -> anyhow::Result<Option<(Line, u32)>> {
         let sql = queue::join(request, since, self.backend_pid, &self.server);
-        let (ticket, ahead, mut is_marked) = loop {
+        let (tickets, ahead, unmarked) = loop {
             match Joined::read(self.sent(&sql, Some(FORGET)).await?)? {
                 Joined::Waiting {
-                    ticket,
+                    tickets,
                     ahead,
-                    is_marked,
-                } => break (ticket, ahead, is_marked),
-                Joined::NoTicket => sleep(JOIN_AGAIN).await,
+                    unmarked,
+                } => break (tickets, ahead, unmarked),
+                Joined::NoTicket => {
+                    self.sent(FORGET, None).await?;
+                    sleep(JOIN_AGAIN).await;
+                }
                 Joined::Elsewhere => return Ok(None),
             }
         };
-        while !is_marked {
-            sleep(JOIN_AGAIN).await;
-            let mark = queue::mark(request, since, self.backend_pid, &self.server);
-            is_marked = queue::is_marked(self.sent(&mark, None).await?);
+        for class in unmarked {
+            let mark = queue::mark(request, class, since, self.backend_pid, &self.server);
+            loop {
+                sleep(JOIN_AGAIN).await;
+                if queue::is_marked(self.sent(&mark, None).await?) {
+                    break;
+                }
+            }
         }
-        Ok(Some((Line { since, ticket }, ahead)))
+        Ok(Some((Line { since, tickets }, ahead)))
     }
 
     /// Asks how many are ahead, and whether the lock is free.
-    pub async fn look(&mut self, request: &Request, line: Line) -> anyhow::Result<Look> {
+    pub async fn look(&mut self, request: &Request, line: &Line) -> anyhow::Result<Look> {
         let sql = queue::look(request, line, &self.server);
         Look::read(self.sent(&sql, None).await?)
     }
 
-    /// Waits until a holder says that it has left: the first ticket in the line, if that is understood. The error is
+    /// Waits until a holder says that it has left: the first ticket of one queue, if that is understood. The error is
     /// what ended the session. Cancel-safe.
-    pub async fn told(&mut self) -> anyhow::Result<Option<i32>> {
+    pub async fn told(&mut self) -> anyhow::Result<Option<Ticket>> {
         if let Some(payload) = self.notifications.recv().await {
-            return Ok(payload.parse().ok());
+            return Ok(Ticket::read(&payload));
         }
         let cause = self.ended().await;
         Err(Fault::CannotConnect.error(format!("the connection was lost: {cause}")))
     }
 
     /// Leaves the queue; what was told to this session may have been told to no other.
-    pub async fn leave(&mut self, request: &Request, line: Line) -> anyhow::Result<()> {
-        let withdraw = queue::withdraw(request, line, self.backend_pid);
+    pub async fn leave(&mut self, line: &Line) -> anyhow::Result<()> {
+        let withdraw = queue::withdraw(line, self.backend_pid);
         self.sent(&withdraw, None).await.map(drop)
     }
 
@@ -81,5 +97,28 @@ impl Session {
             Ok(messages) => Ok(messages),
             Err(error) => Err(self.explain(error).await),
         }
+    }
+}
+
+impl Ticket {
+    /// Reads `CLASS NUMBER`.
+    fn read(payload: &str) -> Option<Self> {
+        let (class, number) = payload.split_once(' ')?;
+        Some(Self {
+            class: class.parse().ok()?,
+            number: number.parse().ok()?,
+        })
+    }
+}
+
+impl Line {
+    /// Whether this place comes first in the only queue there is, once `first` was said to; `None` where that does
+    /// not say it.
+    pub fn is_first(&self, first: Option<Ticket>) -> Option<bool> {
+        let [mine] = self.tickets[..] else {
+            return None;
+        };
+        let first = first.filter(|first| first.class == mine.class)?;
+        Some(first.number >= mine.number)
     }
 }

@@ -93,6 +93,15 @@ pub fn waiters(client: &mut Client, name: &str) -> Vec<i32> {
     rows.unwrap().iter().map(|row| row.get(0)).collect()
 }
 
+/// How many tickets of queues there are on the server, where no test takes such locks otherwise.
+#[track_caller]
+pub fn tickets(client: &mut Client) -> usize {
+    let tickets =
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND objid > 0";
+    let count: i64 = client.query_one(tickets, &[]).unwrap().get(0);
+    count.try_into().unwrap()
+}
+
 /// Waits until this session is the only one in its database.
 #[track_caller]
 pub fn await_solitude(client: &mut Client) {

@@ -2,6 +2,12 @@
 
 use crate::key::LockKey;
 
+/// The condition that a row `l` of `pg_locks` is of one of these keys.
+pub fn is_any_key(keys: impl IntoIterator<Item = LockKey>) -> String {
+    let conditions: Vec<String> = keys.into_iter().map(is_key).collect();
+    format!("({})", conditions.join(" OR "))
+}
+
 /// The condition that a row `l` of `pg_locks` is of this key.
 pub fn is_key(key: LockKey) -> String {
     let (classid, objid, objsubid) = match key {

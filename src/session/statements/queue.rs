@@ -2,26 +2,28 @@
 //!
 //! For each lock there is a class, an int4 that its key decides. Whoever waits holds `(class, 0)` shared, the
 //! marker, which tells a holder that somebody waits; and `(class, N)`, a ticket, N one more than the highest.
-//! They go with the session, whatever ends it.
+//! They go with the session, whatever ends it. Who waits for several locks has a ticket for each.
 
 use tokio_postgres::SimpleQueryMessage;
 
 use super::shield::shielded;
-use super::{column, is_backend, rows};
+use super::{column, is_any_key, is_backend, rows};
 use crate::identity::Since;
-use crate::key::Mode;
-use crate::session::{Line, Request, Server, Wait};
+use crate::key::{LockKey, Mode};
+use crate::session::{Line, Request, Server, Ticket, Wait};
 
-/// What came of joining the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What came of joining the queues.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Joined {
     Waiting {
-        ticket: i32,
+        tickets: Vec<Ticket>,
+        /// In the longest of the queues.
         ahead: u32,
-        /// Without the marker a holder who leaves tells nobody: one has just looked whether there is any.
-        is_marked: bool,
+        /// The classes without their marker, where a holder who leaves tells nobody: one has just looked whether there
+        /// is any.
+        unmarked: Vec<i32>,
     },
-    /// All that were tried were taken meanwhile.
+    /// All that were tried in one of them were taken meanwhile.
     NoTicket,
     /// Another backend answered than the one expected; nothing was taken.
     Elsewhere,
@@ -30,9 +32,9 @@ pub enum Joined {
 /// What a look at the queue found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// How many tickets are lower.
+    /// How many tickets are lower, in the longest of the queues.
     pub ahead: u32,
-    /// Nobody holds the lock.
+    /// What is waited for could be taken now.
     pub is_free: bool,
 }
 
@@ -53,49 +55,75 @@ fn tickets(class: i32) -> String {
     )
 }
 
-/// Listens, and takes a ticket and the marker, all in one message: a release after it finds this session, and one
+/// Listens, and takes tickets and markers, all in one message: a release after it finds this session, and one
 /// before it shows in the next try.
 pub fn join(request: &Request, since: i64, backend_pid: i32, server: &Server) -> String {
-    let class = request.identity.lock.key.queue_class();
     let comment = comment(request, since, server);
+    let listen = format!("LISTEN {CHANNEL}{backend_pid}");
+    let joins = classes(request).map(|class| join_one(class, backend_pid));
+    let statements: Vec<String> = std::iter::once(listen).chain(joins).collect();
+    format!("{comment}{}", shielded(&statements.join("; ")))
+}
+
+fn join_one(class: i32, backend_pid: i32) -> String {
     let is_expected = is_backend(backend_pid);
     let tickets = tickets(class);
-    let statement = format!(
-        "LISTEN {channel}; \
-         WITH tickets AS MATERIALIZED ({tickets}), \
+    format!(
+        "WITH tickets AS MATERIALIZED ({tickets}), \
          last AS MATERIALIZED (SELECT coalesce(max(number), 0) AS highest, count(*) AS waiting FROM tickets), \
          candidates AS MATERIALIZED ( \
              SELECT generate_series(highest + 1, highest + {CANDIDATES}) AS number FROM last WHERE {is_expected}), \
          taken AS MATERIALIZED ( \
              SELECT number FROM candidates WHERE pg_try_advisory_lock({class}, number::int4) LIMIT 1) \
-         SELECT {is_expected} AS mine, number AS ticket, waiting + number - highest - 1 AS ahead, \
+         SELECT {is_expected} AS mine, {class} AS class, number AS ticket, waiting + number - highest - 1 AS ahead, \
              CASE WHEN number IS NOT NULL THEN pg_try_advisory_lock_shared({class}, 0) END AS marked \
-         FROM last LEFT JOIN taken ON true",
-        channel = channel(backend_pid),
-    );
-    format!("{comment}{}", shielded(&statement))
+         FROM last LEFT JOIN taken ON true"
+    )
 }
 
 impl Joined {
     pub fn read(messages: Vec<SimpleQueryMessage>) -> anyhow::Result<Self> {
-        let rows = rows(messages);
-        if column(&rows, "mine") != Some("t") {
-            return Ok(Self::Elsewhere);
+        let (mut tickets, mut unmarked, mut most_ahead) = (Vec::new(), Vec::new(), 0);
+        for message in messages {
+            let SimpleQueryMessage::Row(row) = message else {
+                continue;
+            };
+            // Settings answer with a row, too.
+            let Ok(mine) = row.try_get("mine") else {
+                continue;
+            };
+            if mine != Some("t") {
+                return Ok(Self::Elsewhere);
+            }
+            let Some(number) = row.get("ticket") else {
+                return Ok(Self::NoTicket);
+            };
+            let class = row.get("class").unwrap_or_default().parse()?;
+            tickets.push(Ticket {
+                class,
+                number: number.parse()?,
+            });
+            most_ahead = most_ahead.max(row.get("ahead").unwrap_or_default().parse()?);
+            if row.get("marked") != Some("t") {
+                unmarked.push(class);
+            }
         }
-        let Some(ticket) = column(&rows, "ticket") else {
-            return Ok(Self::NoTicket);
-        };
         Ok(Self::Waiting {
-            ticket: ticket.parse()?,
-            ahead: column(&rows, "ahead").unwrap_or_default().parse()?,
-            is_marked: column(&rows, "marked") == Some("t"),
+            tickets,
+            ahead: most_ahead,
+            unmarked,
         })
     }
 }
 
-/// Takes the marker.
-pub fn mark(request: &Request, since: i64, backend_pid: i32, server: &Server) -> String {
-    let class = request.identity.lock.key.queue_class();
+/// Takes the marker of a class.
+pub fn mark(
+    request: &Request,
+    class: i32,
+    since: i64,
+    backend_pid: i32,
+    server: &Server,
+) -> String {
     let comment = comment(request, since, server);
     let is_expected = is_backend(backend_pid);
     let mark = format!(
@@ -108,18 +136,32 @@ pub fn is_marked(messages: Vec<SimpleQueryMessage>) -> bool {
     column(&rows(messages), "marked") == Some("t")
 }
 
-/// Asks where the queue stands.
-pub fn look(request: &Request, line: Line, server: &Server) -> String {
-    let key = request.identity.lock.key;
+/// Asks where the queues stand.
+pub fn look(request: &Request, line: &Line, server: &Server) -> String {
     let comment = comment(request, line.since, server);
-    let (tickets, ticket) = (tickets(key.queue_class()), line.ticket);
-    let is_key = super::is_key(key);
-    let look = format!(
-        "SELECT (SELECT count(*) FROM ({tickets}) AS t WHERE number < {ticket}) AS ahead, \
-             NOT EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND {is_key} \
-                 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())) AS free"
-    );
+    let ahead = line.tickets.iter().map(|Ticket { class, number }| {
+        let tickets = tickets(*class);
+        format!("(SELECT count(*) FROM ({tickets}) AS t WHERE number < {number})")
+    });
+    let ahead = ahead.collect::<Vec<_>>().join(", ");
+    let claim = &request.identity.claim;
+    let slots = held(claim.slot_keys());
+    let slot_is_free = format!("({slots}) < {}", claim.slots.unwrap_or(1));
+    let is_free = match claim.also_keys() {
+        also if also.is_empty() => slot_is_free,
+        also => format!("{slot_is_free} AND ({}) = 0", held(also)),
+    };
+    let look = format!("SELECT greatest({ahead}) AS ahead, {is_free} AS free");
     format!("{comment}{}", shielded(&look))
+}
+
+/// How many of these keys somebody holds, or is queued for in the server.
+fn held(keys: impl IntoIterator<Item = LockKey>) -> String {
+    let is_key = is_any_key(keys);
+    format!(
+        "SELECT count(DISTINCT (l.classid, l.objid)) FROM pg_locks l WHERE l.locktype = 'advisory' AND {is_key} \
+             AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    )
 }
 
 impl Look {
@@ -133,68 +175,81 @@ impl Look {
     }
 }
 
-/// Tells the first two in the queue which ticket comes first.
+/// Tells the first two in each queue which ticket of it comes first.
 pub fn wake(request: &Request) -> String {
-    shielded(&wake_statement(request))
+    let wakes: Vec<String> = classes(request).map(wake_one).collect();
+    shielded(&wakes.join("; "))
 }
 
-fn wake_statement(request: &Request) -> String {
-    let tickets = tickets(request.identity.lock.key.queue_class());
+/// The classes of the queues in which whoever makes this request waits.
+pub fn classes(request: &Request) -> impl Iterator<Item = i32> {
+    let keys = request.identity.claim.keys();
+    keys.into_iter().map(LockKey::queue_class)
+}
+
+fn wake_one(class: i32) -> String {
+    let tickets = tickets(class);
     format!(
         "WITH first AS MATERIALIZED ({tickets} ORDER BY objid LIMIT 2) \
-         SELECT count(pg_notify('{CHANNEL}' || pid, (SELECT min(number) FROM first)::text)) FROM first"
+         SELECT count(pg_notify('{CHANNEL}' || pid, '{class} ' || (SELECT min(number) FROM first))) FROM first"
     )
 }
 
 /// Whether somebody waits; leaves nothing. Everything is qualified, for the hot path.
 pub fn is_awaited(request: &Request) -> String {
-    let class = request.identity.lock.key.queue_class();
-    let marker = format!("'{class}'::pg_catalog.int4, '0'::pg_catalog.int4");
-    format!(
-        "CASE WHEN pg_catalog.pg_try_advisory_lock({marker}) \
-             THEN NOT pg_catalog.pg_advisory_unlock({marker}) ELSE true END"
-    )
+    let awaited = classes(request).map(|class| {
+        let marker = pair(class, 0);
+        format!(
+            "CASE WHEN pg_catalog.pg_try_advisory_lock({marker}) \
+                 THEN NOT pg_catalog.pg_advisory_unlock({marker}) ELSE true END"
+        )
+    });
+    awaited.collect::<Vec<_>>().join(" OR ")
 }
 
 /// What one who stood in line has left to do once it holds the lock: notifications wake everybody who listens, and
-/// another who shares the lock may come in too.
-pub fn settle(request: &Request, wait: Wait) -> Option<String> {
+/// another who shares the lock, or gets another slot of it, may come in too.
+pub fn settle(request: &Request, wait: &Wait) -> Option<String> {
     let Wait::InLine(_) = wait else {
         return None;
     };
-    Some(match request.mode {
-        Mode::Exclusive => "UNLISTEN *".to_owned(),
-        Mode::Shared => format!("UNLISTEN *; {}", wake(request)),
+    Some(match (request.mode, request.identity.claim.slots) {
+        (Mode::Exclusive, None) => "UNLISTEN *".to_owned(),
+        (Mode::Shared, _) | (_, Some(_)) => format!("UNLISTEN *; {}", wake(request)),
     })
 }
 
-/// Gives ticket and marker back, and has others know who comes first now, if this one may have been told it.
-pub fn withdraw(request: &Request, line: Line, backend_pid: i32) -> String {
-    let (is_expected, leave) = (is_backend(backend_pid), leave(request, line));
-    let ticket = line.ticket;
-    let wake = wake_statement(request);
+/// Gives tickets and markers back, and has others know who comes first now, if this one may have been told it.
+pub fn withdraw(line: &Line, backend_pid: i32) -> String {
+    let (is_expected, leave) = (is_backend(backend_pid), leave(line));
+    let wakes = line.tickets.iter().map(|Ticket { class, number }| {
+        let wake = wake_one(*class);
+        format!("; {wake} WHERE {number} <= (SELECT max(number) FROM first)")
+    });
+    let wakes: String = wakes.collect();
     shielded(&format!(
-        "SELECT CASE WHEN {is_expected} THEN {leave} END; {wake} WHERE {ticket} <= (SELECT max(number) FROM first)"
+        "SELECT CASE WHEN {is_expected} THEN {leave} END{wakes}"
     ))
 }
 
-/// Gives ticket and marker back; true.
-pub fn leave(request: &Request, line: Line) -> String {
-    let class = request.identity.lock.key.queue_class();
-    let pair = |second: i32| format!("'{class}'::pg_catalog.int4, '{second}'::pg_catalog.int4");
-    format!(
-        "pg_catalog.pg_advisory_unlock({}) AND pg_catalog.pg_advisory_unlock_shared({})",
-        pair(line.ticket),
-        pair(0)
-    )
+/// Gives tickets and markers back; true.
+pub fn leave(line: &Line) -> String {
+    let left = line.tickets.iter().map(|Ticket { class, number }| {
+        format!(
+            "pg_catalog.pg_advisory_unlock({}) AND pg_catalog.pg_advisory_unlock_shared({})",
+            pair(*class, *number),
+            pair(*class, 0)
+        )
+    });
+    left.collect::<Vec<_>>().join(" AND ")
+}
+
+fn pair(first: i32, second: i32) -> String {
+    format!("'{first}'::pg_catalog.int4, '{second}'::pg_catalog.int4")
 }
 
 /// Channels are those of one database; each session that waits has its own.
 const CHANNEL: &str = "pglock_";
-
-fn channel(backend_pid: i32) -> String {
-    format!("{CHANNEL}{backend_pid}")
-}
 
 fn comment(request: &Request, since: i64, server: &Server) -> String {
     let since = Some(Since::Waiting(since));

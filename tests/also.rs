@@ -1,0 +1,202 @@
+//! `--also`: several locks, all or none.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{
+    Pglock, PoolMode, Server, Site, assert_free, holders, terminate_holder, tickets, until,
+};
+
+#[test]
+fn all_are_held_or_none() {
+    let server = Server::shared();
+    let together = Pglock::new(server).args(["--also", "with-2", "--also", "with-3"]);
+    let together = together.hold("with-1");
+    for name in ["with-1", "with-2", "with-3"] {
+        let other = Pglock::new(server).args(["try", name, "true"]).run();
+        other
+            .assert_code(75)
+            .assert_one_message()
+            .assert_stderr_has(&format!("pglock: {name} is held by postgres on "))
+            .assert_stderr_has(&format!("; to free it: pglock release {name}\n"));
+    }
+    together.let_go().assert_code(0).assert_stderr("");
+    for name in ["with-1", "with-2", "with-3"] {
+        assert_free(server, name);
+    }
+
+    let one = Pglock::new(server).hold("with-2");
+    let words = [
+        "try", "--also", "with-2", "--also", "with-3", "with-1", "true",
+    ];
+    Pglock::new(server)
+        .args(words)
+        .run()
+        .assert_code(75)
+        .assert_stderr_has("pglock: with-2 is held by postgres on ");
+    assert_free(server, "with-1");
+    assert_free(server, "with-3");
+    one.let_go().assert_code(0);
+}
+
+#[test]
+fn named_twice_it_is_held_once() {
+    let words = [
+        "run", "--also", "twice", "--also", "twice", "twice", "echo", "ran",
+    ];
+    let finished = Pglock::new(Server::shared()).args(words).run();
+    finished
+        .assert_code(0)
+        .assert_stdout("ran\n")
+        .assert_stderr("");
+    assert_free(Server::shared(), "twice");
+}
+
+#[test]
+fn opposite_orders_never_wait_for_one_another() {
+    let server = Server::start();
+    let loops = [("a", "b"), ("b", "a")].map(|(name, also)| {
+        let script = "for _ in $(seq 100); do $PGLOCK run -w 30s --also $1 $0 true || exit; done";
+        let mut launched =
+            Pglock::new(&server).through(&["sh", "-c", r#"export PGLOCK="$0"; exec "$@""#]);
+        launched = launched.args(["sh", "-c", script, name, also]);
+        launched.spawn()
+    });
+    for each in loops {
+        each.wait()
+            .assert_code(0)
+            .assert_stdout("")
+            .assert_stderr("");
+    }
+    assert_eq!(server.log_lines_at_or_above_warning(), [""; 0]);
+}
+
+#[test]
+fn who_waits_for_several_is_woken_whichever_was_missing() {
+    let server = Server::start();
+    let mut client = server.client();
+    for missing in ["one", "two"] {
+        let holder = Pglock::new(&server).hold(missing);
+        let words = ["run", "--also", "two", "one", "date", "+%s%N"];
+        let waiter = Pglock::new(&server).args(words).spawn();
+        until("two tickets", || tickets(&mut client) == 2);
+        let freed = Instant::now();
+        holder.let_go().assert_code(0);
+        waiter.wait().assert_code(0).assert_stderr("");
+        let took = freed.elapsed();
+        assert!(took < Duration::from_millis(900), "{missing}: {took:?}");
+        assert_eq!(tickets(&mut client), 0);
+    }
+}
+
+#[test]
+fn each_lock_is_listed_and_each_wait_and_no_bookkeeping() {
+    let server = Server::start();
+    let role = server.role("");
+    let mut client = server.client();
+    let holder = Pglock::new(&server).args(["--also", "second"]);
+    let holder = holder.hold("first");
+    let words = ["run", "--also", "second", "first", "true"];
+    let waiter = Pglock::new(&server).args(words).spawn();
+    until("two tickets", || tickets(&mut client) == 2);
+    let list = |user: &str| {
+        let listed = Pglock::new(&server).env("PGUSER", user);
+        let listed = listed.args(["list", "--json"]).run();
+        let locks: Value = serde_json::from_str(&listed.stdout).unwrap();
+        let locks = locks.as_array().unwrap().clone();
+        let mut locks: Vec<String> = locks
+            .iter()
+            .map(|lock| format!("{} {}", lock["state"], lock["name"]).replace('"', ""))
+            .collect();
+        locks.sort();
+        locks
+    };
+    assert_eq!(
+        list("postgres"),
+        [
+            "held first",
+            "held second",
+            "waiting first",
+            "waiting second"
+        ]
+    );
+    // The names of the others stand in the query, which a stranger may not read.
+    assert_eq!(list(&role), ["held first", "held null", "waiting first"]);
+    holder.let_go().assert_code(0);
+    waiter.wait().assert_code(0);
+}
+
+#[test]
+fn one_of_several_that_is_lost_is_a_lost_lock() {
+    let server = Server::shared();
+    let held = Pglock::new(server)
+        .args(["--also", "lost-2"])
+        .hold("lost-1");
+    terminate_holder(server, "lost-2");
+    held.wait()
+        .assert_code(123)
+        .assert_stderr_has("lost-1 was lost: ");
+}
+
+#[test]
+fn several_in_a_transaction_behind_a_pooler() {
+    let site = Site::new(PoolMode::Transaction, 5, &[]);
+    let scope = ["--scope", "transaction", "--also", "pooled-2"];
+    let held = site.pooled().args(scope).hold("pooled-1");
+    assert_eq!(holders(&mut site.server_client(), "pooled-2").len(), 1);
+    let other = site.direct().args(["try", "pooled-2", "true"]);
+    other.run().assert_code(75);
+    let reverse = [
+        "try",
+        "--scope",
+        "transaction",
+        "--also",
+        "pooled-1",
+        "pooled-3",
+        "true",
+    ];
+    site.pooled().args(reverse).run().assert_code(75);
+    assert!(holders(&mut site.server_client(), "pooled-3").is_empty());
+    held.let_go().assert_code(0);
+}
+
+#[test]
+fn a_semaphore_and_a_lock_together() {
+    let server = Server::shared();
+    let words = ["--slots", "2", "--also", "and-this"];
+    let first = Pglock::new(server).args(words).hold("some-of");
+    let second = Pglock::new(server).arg("try").args(words);
+    second
+        .args(["some-of", "true"])
+        .run()
+        .assert_code(75)
+        .assert_stderr_has("pglock: and-this is held by ");
+    let words = [
+        "try",
+        "--slots",
+        "2",
+        "some-of",
+        "sh",
+        "-c",
+        "echo $PGLOCK_SLOT",
+    ];
+    let beside = Pglock::new(server).args(words).run();
+    beside.assert_code(0).assert_stdout("1\n");
+    first.let_go().assert_code(0);
+}
+
+#[test]
+fn locks_of_different_places_cannot_be_held_together() {
+    let words = ["run", "-d", "app_{shard:64}", "--also", "c", "a", "true"];
+    Pglock::without_server()
+        .args(words)
+        .run()
+        .assert_code(125)
+        .assert_one_message()
+        .assert_stderr_has("--also: c and a are not locks of one database");
+    let raw = Pglock::new(Server::shared()).args(["run", "--raw", "--also", "1,-2", "42", "true"]);
+    raw.run().assert_code(0).assert_stderr("");
+    let words = ["run", "--raw", "--also", "x", "42", "true"];
+    Pglock::without_server().args(words).run().assert_code(125);
+}
