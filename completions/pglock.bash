@@ -149,7 +149,7 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__key)
-            opts="-N -d -h -p -U -W -? --namespace --raw --dbname --host --port --username --password --no-password --help"
+            opts="-N -d -h -p -U -W -? --namespace --raw --hash --as --all --check --dbname --host --port --username --password --no-password --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -160,6 +160,18 @@ _pglock() {
                     return 0
                     ;;
                 -N)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --hash)
+                    COMPREPLY=($(compgen -W "sha256 sha256-le sha224 sha1 sha1-le md5 hashtext hashtextextended crc32 crc32-signed fnv1-32 fnv1a-32 fnv1-64 fnv1a-64 java dotnet djb2x djb2x-reversed blake2b advisory-lock closure-tree distributed-lock django-pglock django-pglocks heimdall jakm-pglock oca-connector pals pg-lock pglocker sqlalchemy-dlock sqlx symfony with-advisory-lock yii" -- "${cur}"))
+                    return 0
+                    ;;
+                --as)
+                    COMPREPLY=($(compgen -W "rails-migrations golang-migrate golang-migrate-instance grafana goose tern atlas sqlx-migrate sqlx-test prisma-migrate prisma-next node-pg-migrate graphile-migrate kysely postgres-migrations sqitch sequel ecto pgroll reshape flyway liquibase-sessionlock evolve remind101-migrate pinejs boundary dbos warehouse authentik label-studio good-job good-job-process pg-boss graphile-worker-rs-sweep pgqueuer hatchet airflow message-db inst-jobs n8n marten marten-sharded marten-shard wolverine wolverine-scheduled wolverine-tables rails-event-store emmett concourse-component concourse terraform-workspace opentofu-workspace supabase-storage supabase-storage-object supabase-storage-prefix supabase-auth electric sequin-partition spicedb coder immich netbox awx pulp pulp-resource odoo-registry rudderstack rudderstack-sources firefly medusa pg-partman pg-partman-data-proc pg-partman-undo-proc pg-repack pgmq wal-g wal-g-greenplum pgbackrest pgwatch pgwatch-metric promscale" -- "${cur}"))
+                    return 0
+                    ;;
+                --check)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -203,7 +215,7 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__list)
-            opts="-N -a -q -d -h -p -U -W -? --namespace --raw --format --json --wide --all-databases --quiet --dbname --host --port --username --password --no-password --help"
+            opts="-N -a -q -d -h -p -U -W -? --namespace --raw --hash --as --format --json --wide --all-databases --quiet --dbname --host --port --username --password --no-password --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -215,6 +227,14 @@ _pglock() {
                     ;;
                 -N)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --hash)
+                    COMPREPLY=($(compgen -W "sha256 sha256-le sha224 sha1 sha1-le md5 hashtext hashtextextended crc32 crc32-signed fnv1-32 fnv1a-32 fnv1-64 fnv1a-64 java dotnet djb2x djb2x-reversed blake2b advisory-lock closure-tree distributed-lock django-pglock django-pglocks heimdall jakm-pglock oca-connector pals pg-lock pglocker sqlalchemy-dlock sqlx symfony with-advisory-lock yii" -- "${cur}"))
+                    return 0
+                    ;;
+                --as)
+                    COMPREPLY=($(compgen -W "rails-migrations golang-migrate golang-migrate-instance grafana goose tern atlas sqlx-migrate sqlx-test prisma-migrate prisma-next node-pg-migrate graphile-migrate kysely postgres-migrations sqitch sequel ecto pgroll reshape flyway liquibase-sessionlock evolve remind101-migrate pinejs boundary dbos warehouse authentik label-studio good-job good-job-process pg-boss graphile-worker-rs-sweep pgqueuer hatchet airflow message-db inst-jobs n8n marten marten-sharded marten-shard wolverine wolverine-scheduled wolverine-tables rails-event-store emmett concourse-component concourse terraform-workspace opentofu-workspace supabase-storage supabase-storage-object supabase-storage-prefix supabase-auth electric sequin-partition spicedb coder immich netbox awx pulp pulp-resource odoo-registry rudderstack rudderstack-sources firefly medusa pg-partman pg-partman-data-proc pg-partman-undo-proc pg-repack pgmq wal-g wal-g-greenplum pgbackrest pgwatch pgwatch-metric promscale" -- "${cur}"))
                     return 0
                     ;;
                 --format)
@@ -261,7 +281,7 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__release)
-            opts="-N -f -d -h -p -U -W -? --namespace --raw --force --dry-run --pid --timeout --dbname --host --port --username --password --no-password --help"
+            opts="-N -f -d -h -p -U -W -? --namespace --raw --hash --as --force --dry-run --pid --timeout --dbname --host --port --username --password --no-password --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -273,6 +293,14 @@ _pglock() {
                     ;;
                 -N)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --hash)
+                    COMPREPLY=($(compgen -W "sha256 sha256-le sha224 sha1 sha1-le md5 hashtext hashtextextended crc32 crc32-signed fnv1-32 fnv1a-32 fnv1-64 fnv1a-64 java dotnet djb2x djb2x-reversed blake2b advisory-lock closure-tree distributed-lock django-pglock django-pglocks heimdall jakm-pglock oca-connector pals pg-lock pglocker sqlalchemy-dlock sqlx symfony with-advisory-lock yii" -- "${cur}"))
+                    return 0
+                    ;;
+                --as)
+                    COMPREPLY=($(compgen -W "rails-migrations golang-migrate golang-migrate-instance grafana goose tern atlas sqlx-migrate sqlx-test prisma-migrate prisma-next node-pg-migrate graphile-migrate kysely postgres-migrations sqitch sequel ecto pgroll reshape flyway liquibase-sessionlock evolve remind101-migrate pinejs boundary dbos warehouse authentik label-studio good-job good-job-process pg-boss graphile-worker-rs-sweep pgqueuer hatchet airflow message-db inst-jobs n8n marten marten-sharded marten-shard wolverine wolverine-scheduled wolverine-tables rails-event-store emmett concourse-component concourse terraform-workspace opentofu-workspace supabase-storage supabase-storage-object supabase-storage-prefix supabase-auth electric sequin-partition spicedb coder immich netbox awx pulp pulp-resource odoo-registry rudderstack rudderstack-sources firefly medusa pg-partman pg-partman-data-proc pg-partman-undo-proc pg-repack pgmq wal-g wal-g-greenplum pgbackrest pgwatch pgwatch-metric promscale" -- "${cur}"))
                     return 0
                     ;;
                 --pid)
@@ -323,7 +351,7 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__run)
-            opts="-w -n -N -E -s -c -o -q -v -d -h -p -U -W -? --timeout --nonblock --max-waiters --namespace --raw --conflict-exit-code --shared --command --scope --lease --grace --also --slots --token --hold-at-least --max-runtime --jitter --close --on-lost --quiet --verbose --dbname --host --port --username --password --no-password --help"
+            opts="-w -n -N -E -s -c -o -q -v -d -h -p -U -W -? --timeout --nonblock --max-waiters --namespace --raw --hash --as --conflict-exit-code --shared --command --scope --lease --grace --also --slots --token --hold-at-least --max-runtime --jitter --close --on-lost --quiet --verbose --dbname --host --port --username --password --no-password --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -347,6 +375,14 @@ _pglock() {
                     ;;
                 -N)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --hash)
+                    COMPREPLY=($(compgen -W "sha256 sha256-le sha224 sha1 sha1-le md5 hashtext hashtextextended crc32 crc32-signed fnv1-32 fnv1a-32 fnv1-64 fnv1a-64 java dotnet djb2x djb2x-reversed blake2b advisory-lock closure-tree distributed-lock django-pglock django-pglocks heimdall jakm-pglock oca-connector pals pg-lock pglocker sqlalchemy-dlock sqlx symfony with-advisory-lock yii" -- "${cur}"))
+                    return 0
+                    ;;
+                --as)
+                    COMPREPLY=($(compgen -W "rails-migrations golang-migrate golang-migrate-instance grafana goose tern atlas sqlx-migrate sqlx-test prisma-migrate prisma-next node-pg-migrate graphile-migrate kysely postgres-migrations sqitch sequel ecto pgroll reshape flyway liquibase-sessionlock evolve remind101-migrate pinejs boundary dbos warehouse authentik label-studio good-job good-job-process pg-boss graphile-worker-rs-sweep pgqueuer hatchet airflow message-db inst-jobs n8n marten marten-sharded marten-shard wolverine wolverine-scheduled wolverine-tables rails-event-store emmett concourse-component concourse terraform-workspace opentofu-workspace supabase-storage supabase-storage-object supabase-storage-prefix supabase-auth electric sequin-partition spicedb coder immich netbox awx pulp pulp-resource odoo-registry rudderstack rudderstack-sources firefly medusa pg-partman pg-partman-data-proc pg-partman-undo-proc pg-repack pgmq wal-g wal-g-greenplum pgbackrest pgwatch pgwatch-metric promscale" -- "${cur}"))
                     return 0
                     ;;
                 --conflict-exit-code)
@@ -441,7 +477,7 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__try)
-            opts="-N -E -s -c -o -q -v -d -h -p -U -W -? --namespace --raw --conflict-exit-code --shared --command --scope --lease --grace --also --slots --token --hold-at-least --max-runtime --jitter --close --on-lost --quiet --verbose --dbname --host --port --username --password --no-password --help"
+            opts="-N -E -s -c -o -q -v -d -h -p -U -W -? --namespace --raw --hash --as --conflict-exit-code --shared --command --scope --lease --grace --also --slots --token --hold-at-least --max-runtime --jitter --close --on-lost --quiet --verbose --dbname --host --port --username --password --no-password --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -453,6 +489,14 @@ _pglock() {
                     ;;
                 -N)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --hash)
+                    COMPREPLY=($(compgen -W "sha256 sha256-le sha224 sha1 sha1-le md5 hashtext hashtextextended crc32 crc32-signed fnv1-32 fnv1a-32 fnv1-64 fnv1a-64 java dotnet djb2x djb2x-reversed blake2b advisory-lock closure-tree distributed-lock django-pglock django-pglocks heimdall jakm-pglock oca-connector pals pg-lock pglocker sqlalchemy-dlock sqlx symfony with-advisory-lock yii" -- "${cur}"))
+                    return 0
+                    ;;
+                --as)
+                    COMPREPLY=($(compgen -W "rails-migrations golang-migrate golang-migrate-instance grafana goose tern atlas sqlx-migrate sqlx-test prisma-migrate prisma-next node-pg-migrate graphile-migrate kysely postgres-migrations sqitch sequel ecto pgroll reshape flyway liquibase-sessionlock evolve remind101-migrate pinejs boundary dbos warehouse authentik label-studio good-job good-job-process pg-boss graphile-worker-rs-sweep pgqueuer hatchet airflow message-db inst-jobs n8n marten marten-sharded marten-shard wolverine wolverine-scheduled wolverine-tables rails-event-store emmett concourse-component concourse terraform-workspace opentofu-workspace supabase-storage supabase-storage-object supabase-storage-prefix supabase-auth electric sequin-partition spicedb coder immich netbox awx pulp pulp-resource odoo-registry rudderstack rudderstack-sources firefly medusa pg-partman pg-partman-data-proc pg-partman-undo-proc pg-repack pgmq wal-g wal-g-greenplum pgbackrest pgwatch pgwatch-metric promscale" -- "${cur}"))
                     return 0
                     ;;
                 --conflict-exit-code)

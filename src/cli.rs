@@ -1,4 +1,4 @@
-//! The command line, exactly as typed: clap types and nothing else.
+//! The command line, exactly as typed: clap types, and of pglock nothing but the words of its catalogue.
 
 #![allow(
     clippy::doc_markdown,
@@ -6,9 +6,16 @@
     reason = "doc comments are the help text, and a flag is a bool until it is resolved"
 )]
 
+#[path = "cli/words.rs"]
+mod words;
+
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{ArgAction, ArgGroup, Args, Parser, Subcommand, ValueEnum};
+
+use self::words::Words;
+use super::catalogue::{PROGRAMS, SCHEMES};
 
 /// Run a command while holding a PostgreSQL advisory lock.
 #[derive(Debug, Parser)]
@@ -155,6 +162,10 @@ pub enum Verb {
     /// Print the key of each NAME, one a line; needs no server
     ///
     /// A bigint, or two int4 as A,B with --namespace: what pg_advisory_lock takes and pg_locks shows.
+    /// With --check it looks for names that share a key: exits 0 when there are none, 1 when there are.
+    #[command(
+        override_usage = "pglock key [OPTIONS] NAME...\n       pglock key [OPTIONS] --all NAME\n       pglock key [OPTIONS] --check FILE"
+    )]
     Key(KeyArgs),
 
     /// Say whether this connection is fit to hold locks
@@ -167,7 +178,7 @@ pub enum Verb {
 }
 
 /// How a NAME becomes a key.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct NamingArgs {
     /// Put NAME into this namespace: the two-integer form of the key
     ///
@@ -182,6 +193,50 @@ pub struct NamingArgs {
     /// Write a pair that begins with a minus sign after --: pglock key --raw -- -1,5
     #[arg(long)]
     pub raw: bool,
+
+    /// Turn NAME into a key as other software does [default: sha256]
+    ///
+    /// General: sha256, sha256-le, sha224, sha1, sha1-le, md5, hashtext, hashtextextended, crc32, crc32-signed,
+    /// fnv1-32, fnv1a-32, fnv1-64, fnv1a-64, java, dotnet, djb2x, djb2x-reversed, blake2b. Those of libraries that lock
+    /// by name: advisory-lock, closure-tree, distributed-lock, django-pglock, django-pglocks, heimdall, jakm-pglock,
+    /// oca-connector, pals, pg-lock, pglocker, sqlalchemy-dlock, sqlx, symfony, with-advisory-lock, yii. With --namespace
+    /// only hashes of 32 bits (NS and NAME are hashed to an int4 each), sha256 and heimdall go. `pglock key --all NAME`
+    /// shows what each gives, and pglock(1) says what it is.
+    #[arg(
+        long,
+        value_name = "SCHEME",
+        value_parser = Words(schemes),
+        hide_possible_values = true,
+        conflicts_with = "raw"
+    )]
+    pub hash: Option<String>,
+
+    /// Take the very lock that this program takes; NAME says for what, or is only a label
+    ///
+    /// rails-migrations, sqlx-migrate, golang-migrate and grafana lock a database: NAME is the database's name,
+    /// which must be the one that is connected to.
+    /// flyway and liquibase-sessionlock: SCHEMA,TABLE. Those that have but one lock (prisma-migrate, goose, tern, sqitch,
+    /// node-pg-migrate, kysely, ...) take any NAME, as a label. pglock(1) lists all programs and what NAME is to each.
+    #[arg(
+        long = "as",
+        value_name = "PROGRAM",
+        value_parser = Words(programs),
+        hide_possible_values = true,
+        conflicts_with_all = ["raw", "hash", "namespace"]
+    )]
+    pub program: Option<String>,
+}
+
+fn schemes() -> Vec<(&'static str, &'static str)> {
+    let words = SCHEMES.iter().map(|scheme| (scheme.word, scheme.gives));
+    words.collect()
+}
+
+fn programs() -> Vec<(&'static str, &'static str)> {
+    let words = PROGRAMS
+        .iter()
+        .filter_map(|program| Some((program.word?, program.title)));
+    words.collect()
 }
 
 /// Arguments of `run`: those of `try`, and how to wait.
@@ -422,8 +477,24 @@ pub struct KeyArgs {
     #[command(flatten)]
     pub naming: NamingArgs,
 
+    /// A table of the keys that all schemes of --hash give NAME
+    ///
+    /// With --namespace only those that have keys in one.
+    #[arg(long, conflicts_with_all = ["hash", "program", "raw"])]
+    pub all: bool,
+
+    /// Look for names that share a key, among those in FILE, one a line; - is standard input
+    ///
+    /// A line for each pair; exits 1 when there is one. Empty lines are skipped, and a name may stand there twice.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["all", "name"])]
+    pub check: Option<PathBuf>,
+
     /// Names of the locks
-    #[arg(value_name = "NAME", required = true, allow_negative_numbers = true)]
+    #[arg(
+        value_name = "NAME",
+        required_unless_present = "check",
+        allow_negative_numbers = true
+    )]
     pub name: Vec<String>,
 }
 
@@ -462,7 +533,7 @@ pub const EXIT_STATUS: [(&str, &str); 13] = [
     ),
     (
         "0, 1",
-        "list -q: held, not held; release: freed, nothing was held",
+        "list -q: held, not held; release: freed, nothing was held; key --check: no key is shared, one is",
     ),
     (
         "75",

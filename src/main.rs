@@ -3,6 +3,7 @@
 mod acquire;
 mod attendant;
 mod canary;
+mod catalogue;
 mod child;
 mod claim;
 mod cli;

@@ -17,6 +17,10 @@ use clap_mangen::Man;
 #[path = "../src/cli.rs"]
 mod cli;
 
+#[allow(dead_code, missing_docs, reason = "only the words are shown here")]
+#[path = "../src/catalogue/mod.rs"]
+pub mod catalogue;
+
 #[test]
 fn completions_are_what_the_command_line_is() {
     for (shell, file) in [
@@ -57,6 +61,8 @@ fn main_page(command: &Command) -> Vec<u8> {
     man.render_options_section(&mut page).unwrap();
     page.extend(definitions("EXIT STATUS", &cli::EXIT_STATUS));
     page.extend(definitions("ENVIRONMENT", &cli::ENVIRONMENT));
+    page.extend(definitions("HASH SCHEMES", &schemes()));
+    page.extend(definitions("PROGRAMS", &programs()));
     page.extend(fs::read(repository().join("man/sections.roff")).unwrap());
     page
 }
@@ -78,12 +84,35 @@ fn verb_page(verb: &Command, name: &str) -> Vec<u8> {
     page
 }
 
+fn schemes() -> Vec<(&'static str, &'static str)> {
+    let schemes = catalogue::SCHEMES.iter();
+    schemes.map(|scheme| (scheme.word, scheme.gives)).collect()
+}
+
+/// What NAME is to each program.
+fn programs() -> Vec<(&'static str, String)> {
+    let programs = catalogue::PROGRAMS.iter();
+    let named = programs.filter_map(|program| Some((program.word?, program)));
+    let described = named.map(|(word, program)| {
+        (
+            word,
+            format!("{}; NAME is {}", program.title, program.usage()),
+        )
+    });
+    described.collect()
+}
+
 /// A section of terms and what they mean.
-fn definitions(title: &str, items: &[(&str, &str)]) -> Vec<u8> {
+fn definitions(title: &str, items: &[(&str, impl AsRef<str>)]) -> Vec<u8> {
     let escaped = |text: &str| text.replace('\\', "\\e").replace('-', "\\-");
-    let items = items
-        .iter()
-        .map(|(term, meaning)| format!(".TP\n\\fB{}\\fR\n{}\n", escaped(term), escaped(meaning)));
+    let items = items.iter().map(|(term, meaning)| {
+        let mut meaning = escaped(meaning.as_ref());
+        // It would be a command (groff(7)).
+        if meaning.starts_with('.') {
+            meaning.insert_str(0, "\\&");
+        }
+        format!(".TP\n\\fB{}\\fR\n{meaning}\n", escaped(term))
+    });
     format!(".SH \"{title}\"\n{}", items.collect::<String>()).into_bytes()
 }
 

@@ -495,7 +495,7 @@ fn a_shown_name_always_hashes_to_the_shown_key() {
 #[test]
 fn the_table_has_a_header_and_a_line_for_each_lock() {
     let database = database();
-    let mut foreign = holding(&database, "pg_advisory_lock(42)");
+    let mut foreign = holding(&database, "pg_advisory_lock(4242)");
     let _ours = held_by_pglock(&database, Some("billing"), "nightly report");
     for options in [&[][..], &["--format", "table"]] {
         let finished = list(&database, options).run();
@@ -505,12 +505,12 @@ fn the_table_has_a_header_and_a_line_for_each_lock() {
         let header: Vec<&str> = lines[0].split_whitespace().collect();
         let narrow = "NAME KEY STATE MODE PID USER HOST SINCE COMMAND";
         assert_eq!(header.join(" "), narrow);
-        let foreign_line = lines.iter().find(|line| line.contains(" 42 ")).unwrap();
+        let foreign_line = lines.iter().find(|line| line.contains(" 4242 ")).unwrap();
         let cells: Vec<&str> = foreign_line.split_whitespace().collect();
         let pid = backend_pid(&mut foreign).to_string();
         let expected = [
             "?",
-            "42",
+            "4242",
             "held",
             "exclusive",
             &pid,

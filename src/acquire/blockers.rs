@@ -2,7 +2,7 @@
 
 use crate::command_line;
 use crate::inventory::{self, LockView};
-use crate::key::{Lock, LockKey, LockName, Mode};
+use crate::key::{Lock, LockKey, Mode};
 use crate::session::{Request, Session};
 
 /// Those who hold what is wanted, in modes that exclude the one that is wanted, oldest first.
@@ -53,17 +53,18 @@ impl<'a> Blockers<'a> {
         let Some(holder) = self.first() else {
             return format!("{} was held a moment ago", claim.lock);
         };
-        let (lock, described) = (self.lock(holder), holder.describe());
+        let lock = self.lock(holder);
         let is_same = |other: &&LockView| other.lock_key == holder.lock_key;
         let count = self.holders.iter().filter(is_same).count();
         match claim.slots {
             Some(slots) if lock.key == claim.lock.key => {
-                format!("{count} of {slots} slots of {lock} are held, the longest by {described}")
+                let longest = holder.describe();
+                format!("{count} of {slots} slots of {lock} are held, the longest by {longest}")
             }
             Some(_) | None if count > 1 => {
-                format!("{lock} is held by {described} and {} more", count - 1)
+                format!("{} and {} more", holder.describe_as(lock), count - 1)
             }
-            Some(_) | None => format!("{lock} is held by {described}"),
+            Some(_) | None => holder.describe_as(lock),
         }
     }
 
@@ -106,20 +107,23 @@ pub async fn waits_for_itself(session: &mut Session, request: &Request) -> anyho
 
 /// The command that frees a lock in that place.
 fn release(lock: &Lock, place: &[String]) -> String {
-    let (how, name) = match &lock.name {
-        None => (vec!["--raw"], &lock.key.to_string()),
-        Some(LockName {
-            namespace: None,
-            name,
-        }) => (vec![], name),
-        Some(LockName {
-            namespace: Some(namespace),
-            name,
-        }) => (vec!["-N", namespace.as_str()], name),
+    let mut words = vec!["pglock", "release"];
+    words.extend(place.iter().map(String::as_str));
+    let key = lock.key.to_string();
+    let name = match &lock.name {
+        None => {
+            words.push("--raw");
+            &key
+        }
+        Some(name) => {
+            words.extend(name.rule.options());
+            let namespace = name.namespace.as_deref();
+            let options = namespace.map(|namespace| ["-N", namespace]);
+            words.extend(options.into_iter().flatten());
+            &name.name
+        }
     };
-    let separator = name.starts_with('-').then_some("--");
-    let words = ["pglock", "release"].into_iter();
-    let words = words.chain(place.iter().map(String::as_str)).chain(how);
-    let words: Vec<&str> = words.chain(separator).chain([name.as_str()]).collect();
+    words.extend(name.starts_with('-').then_some("--"));
+    words.push(name);
     command_line::display(&words)
 }

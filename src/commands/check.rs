@@ -58,7 +58,7 @@ impl Trial {
         let lease = Lease::resolve(lease.transpose()?)?;
         let naming = Naming::resolve(&NamingArgs {
             namespace: args.namespace.clone(),
-            raw: false,
+            ..NamingArgs::default()
         })?;
         let prompt = Rc::new(Prompt::resolve(connection));
         let places = Place::all(connection, naming.namespace())?;

@@ -10,7 +10,7 @@ use crate::cli::{ConnectionArgs, Format, ListArgs};
 use crate::connection::{self, Place, Prompt, Settings};
 use crate::exit::Outcome;
 use crate::inventory::{self, Inventory, LockView, Scope, State};
-use crate::key::{LockKey, LockName};
+use crate::key::LockKey;
 use crate::naming::Naming;
 use crate::output::{self, csv, json, table};
 use crate::report;
@@ -29,6 +29,9 @@ pub fn list(connection: &ConnectionArgs, args: &ListArgs) -> anyhow::Result<Outc
         });
     }
     output::write(&render(args, &views)?)?;
+    for collision in inventory::collisions(&views) {
+        report::line(&collision);
+    }
     Ok(Outcome::Done)
 }
 
@@ -49,6 +52,13 @@ async fn find(
             ControlFlow::Break(interrupted) => return Ok(ControlFlow::Break(interrupted)),
         };
         let Inventory { locks, is_standby } = inventory::read(&mut session, &scope).await?;
+        let mut locks: Vec<LockView> = locks
+            .into_iter()
+            .filter(|view| search.accepts(view))
+            .collect();
+        if !args.quiet {
+            inventory::name_owners(&mut session, &mut locks).await;
+        }
         session.close().await;
         if is_standby {
             if args.quiet {
@@ -56,7 +66,7 @@ async fn find(
             }
             report::line("this server is a standby: the locks of the primary are not shown");
         }
-        found.extend(locks.into_iter().filter(|view| search.accepts(view)));
+        found.extend(locks);
     }
     Ok(ControlFlow::Continue(found))
 }
@@ -85,8 +95,8 @@ enum Wanted {
         namespace: Option<String>,
         pattern: Pattern,
     },
-    /// Everything in a namespace.
-    Namespace(String),
+    /// Everything in a namespace, by its first key.
+    Namespace(i32),
 }
 
 impl Search {
@@ -99,10 +109,10 @@ impl Search {
         };
         let mut wanted = Vec::new();
         if args.name.is_empty() {
-            let namespace = args.naming.namespace.clone();
-            wanted.extend(everywhere(
-                namespace.map_or(Wanted::All, Wanted::Namespace),
-            )?);
+            wanted.extend(everywhere(match &args.naming.namespace {
+                Some(namespace) => Wanted::Namespace(naming.class(namespace)?),
+                None => Wanted::All,
+            })?);
         }
         // First, so that the shards come in order.
         for glob in args.name.iter().filter_map(|name| glob(name, &naming)) {
@@ -131,15 +141,16 @@ impl Search {
 
 /// A NAME with a wildcard in it that is well-formed; the literal name is looked for anyway.
 fn glob(name: &str, naming: &Naming) -> Option<Wanted> {
-    let namespace = match naming {
-        Naming::Raw => return None,
-        Naming::Plain => None,
-        Naming::Namespaced(namespace) => Some(namespace.clone()),
+    let Naming::Named { namespace, .. } = naming else {
+        return None;
     };
     let pattern = name
         .contains(['*', '?', '['])
         .then(|| Pattern::new(name).ok())??;
-    Some(Wanted::Glob { namespace, pattern })
+    Some(Wanted::Glob {
+        namespace: namespace.clone(),
+        pattern,
+    })
 }
 
 impl Wanted {
@@ -153,7 +164,7 @@ impl Wanted {
             }
             Self::Namespace(namespace) => match view.key {
                 LockKey::Bigint(_) => false,
-                LockKey::Pair(first, _) => first == LockName::namespace_key(namespace),
+                LockKey::Pair(first, _) => first == *namespace,
             },
         }
     }

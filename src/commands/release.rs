@@ -115,7 +115,7 @@ async fn release_one(
     holders.sort_by_key(|holder| holder.pid);
     holders.dedup_by(|a, b| a.pid.is_some() && a.pid == b.pid);
     for holder in &holders {
-        let described = format!("{lock} is held by {}", holder.describe());
+        let described = holder.describe_as(lock);
         if holder.prepared {
             let transaction = holder.prepared_transaction.as_deref().unwrap_or("?");
             let transaction = transaction.replace('\'', "''");

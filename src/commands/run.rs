@@ -100,8 +100,12 @@ impl Plan {
             Some(script) => vec!["/bin/sh".into(), "-c".into(), script],
             None => without_separator(job.command),
         };
+        let settings = Settings::resolve_for_lock(place, Rc::new(Prompt::resolve(connection)))?;
+        for lock in claim.locks() {
+            super::require_its_database(lock, &settings)?;
+        }
         Ok(Self {
-            settings: Settings::resolve_for_lock(place, Rc::new(Prompt::resolve(connection)))?,
+            settings,
             request: Request {
                 identity: Identity::of_this_process(claim, command_line::display(&words)),
                 mode: if job.shared {
@@ -301,7 +305,9 @@ impl Plan {
         let lock = &self.request.identity.claim.lock;
         let key = lock.key.to_string();
         let (name, namespace) = match &lock.name {
-            Some(LockName { name, namespace }) => (name.clone(), namespace.clone()),
+            Some(LockName {
+                name, namespace, ..
+            }) => (name.clone(), namespace.clone()),
             None => (key.clone(), None),
         };
         let slots = self.request.identity.claim.slots;

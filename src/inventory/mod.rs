@@ -1,11 +1,16 @@
 //! Who holds and who waits: one query → rows → [`LockView`]s; and what a server says of itself → [`FitnessView`].
 
+mod catalog;
+mod collisions;
 mod fitness;
+mod owner;
 mod rows;
 mod server;
 mod terminate;
 mod view;
 
+pub use self::catalog::name_owners;
+pub use self::collisions::collisions;
 pub use self::fitness::{DeadHostDetection, FitnessView, LockTrial};
 pub use self::rows::Scope;
 pub use self::server::{ConnectionsView, EncryptionView, RightsView, ServerView, SettingView};

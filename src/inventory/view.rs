@@ -5,9 +5,10 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
 
+use super::owner::{Owner, Owners};
 use super::rows::{LockRow, Row};
 use crate::identity::{Since, Stage, Told};
-use crate::key::{Lock, LockKey, Mode};
+use crate::key::{Lock, LockKey, LockName, Mode};
 
 /// A holder or waiter of one lock, as `list --json` gives it; what is unknown is `None`.
 #[derive(Debug, Serialize)]
@@ -36,7 +37,8 @@ pub struct LockView {
     pub since: Option<Timestamp>,
     pub seconds: Option<f64>,
     pub command: Option<String>,
-    pub program: Option<String>,
+    /// The software that such a key is known of; none for a lock that pglock took by name.
+    pub program: Option<Owner>,
     pub blocked_by: Vec<i32>,
     pub prepared: bool,
     /// Which slot of the lock it is, and how many there are, where they are said to be limited.
@@ -45,6 +47,9 @@ pub struct LockView {
     /// The identifier for ROLLBACK PREPARED, where a prepared transaction holds the lock.
     #[serde(skip)]
     pub prepared_transaction: Option<String>,
+    /// `name` and `namespace`, and by which rule they have this key.
+    #[serde(skip)]
+    pub lock_name: Option<LockName>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -84,9 +89,10 @@ impl LockView {
             None => "(a prepared transaction)".to_owned(),
         });
         words.extend(self.age().map(|age| format!("for {age}")));
-        let doing = match &self.command {
-            Some(command) => Some(format!("running {command}")),
-            None => self
+        let doing = match (&self.command, &self.program) {
+            (Some(command), _) => Some(format!("running {command}")),
+            (None, Some(program)) => Some(program.to_string()),
+            (None, None) => self
                 .application_name
                 .clone()
                 .filter(|name| !name.is_empty() && self.host.is_none()),
@@ -115,6 +121,11 @@ pub fn from_rows(rows: Vec<Row>) -> Vec<LockView> {
         .flat_map(|session| waiting_views(&session, &views))
         .collect();
     views.extend(waiting);
+    let mut owners = None;
+    for view in views.iter_mut().filter(|view| view.name.is_none()) {
+        let owners = owners.get_or_insert_with(Owners::new);
+        view.program = owners.of(view.key, view.database.as_deref());
+    }
     views.sort_by(|a, b| {
         let order = |view: &LockView| {
             (
@@ -267,15 +278,12 @@ fn view(row: &Row, told: Option<&Told>, key: LockKey, mode: Mode, since: Option<
     let seconds = since.map(|since| row.now.saturating_sub(since).max(0) as f64 / 1e6);
     LockView {
         namespace: name.as_ref().and_then(|name| name.namespace.clone()),
-        name: name.map(|name| name.name),
+        name: name.as_ref().map(|name| name.name.clone()),
         key,
+        form: key.form(),
         slot,
         slots: slot.and(told.and_then(|told| told.slots)),
         lock_key,
-        form: match key {
-            LockKey::Bigint(_) => "bigint",
-            LockKey::Pair(..) => "int4,int4",
-        },
         state: State::Held,
         mode,
         database: row.database.clone(),
@@ -293,6 +301,7 @@ fn view(row: &Row, told: Option<&Told>, key: LockKey, mode: Mode, since: Option<
         blocked_by: Vec::new(),
         prepared: false,
         prepared_transaction: None,
+        lock_name: name,
     }
 }
 
@@ -309,7 +318,11 @@ impl Named {
             Stage::Holding(slot) if told.slots.is_some() => Some(slot),
             Stage::Holding(_) | Stage::Waiting(_) => None,
         };
-        let is_right = |lock: &&Lock| lock.name.as_ref().is_none_or(|name| name.key() == lock.key);
+        let is_right = |lock: &&Lock| {
+            lock.name
+                .as_ref()
+                .is_none_or(|name| name.key() == Ok(lock.key))
+        };
         let first = told.lock.as_ref().filter(is_right);
         if let Some(lock) = first.filter(|lock| lock.key.slot(slot.unwrap_or(0)) == key) {
             let lock = lock.clone();

@@ -63,6 +63,22 @@ pub fn render(views: &[LockView], width: Option<u16>, wide: bool) -> String {
     table.trim_fmt() + "\n"
 }
 
+/// A name's keys, each by a scheme.
+pub fn keys(keys: impl IntoIterator<Item = [String; 3]>, width: Option<u16>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    if let Some(width) = width {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(width);
+    }
+    table.set_header(["SCHEME", "KEY", "FORM"]);
+    table.add_rows(keys);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table.trim_fmt() + "\n"
+}
+
 /// Aligned lines, each a subject and what was found.
 pub fn findings(findings: &[(&str, String)], width: Option<u16>) -> String {
     let mut table = Table::new();
@@ -83,12 +99,10 @@ pub fn findings(findings: &[(&str, String)], width: Option<u16>) -> String {
     table.trim_fmt() + "\n"
 }
 
+/// A name that pglock gave, or in parentheses whose lock it is.
 fn name(view: &LockView) -> Option<String> {
-    let name = view.name.as_ref()?;
-    Some(match &view.namespace {
-        Some(namespace) => format!("{namespace}/{name}"),
-        None => name.clone(),
-    })
+    let name = view.lock_name.as_ref().map(ToString::to_string);
+    name.or_else(|| Some(format!("({})", view.program.as_ref()?)))
 }
 
 fn state(state: State) -> &'static str {
