@@ -203,7 +203,7 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__list)
-            opts="-N -a -q -d -h -p -U -W -? --namespace --raw --format --json --wide --all-databases --quiet --dbname --host --port --username --password --no-password --help"
+            opts="-N -a -q -d -h -p -U -W -? --namespace --raw --format --json --wide --tree --watch --all-databases --quiet --dbname --host --port --username --password --no-password --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -218,7 +218,11 @@ _pglock() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table json csv" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table json csv prometheus" -- "${cur}"))
+                    return 0
+                    ;;
+                --watch)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --dbname)

@@ -98,7 +98,9 @@ complete -c pglock -n "__fish_pglock_using_subcommand try" -s ? -l help -d 'Prin
 complete -c pglock -n "__fish_pglock_using_subcommand list" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
 complete -c pglock -n "__fish_pglock_using_subcommand list" -l format -d 'Format of the output' -r -f -a "table\t'For people'
 json\t'One array; the keys are stable'
-csv\t'RFC 4180, with a header line'"
+csv\t'RFC 4180, with a header line'
+prometheus\t'OpenMetrics text: holders, waiters and their seconds by lock, as for the node exporter\'s textfile collector'"
+complete -c pglock -n "__fish_pglock_using_subcommand list" -l watch -d 'Look again every SECONDS [default: 2], until q or Ctrl-C' -r
 complete -c pglock -n "__fish_pglock_using_subcommand list" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
 complete -c pglock -n "__fish_pglock_using_subcommand list" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
 complete -c pglock -n "__fish_pglock_using_subcommand list" -s p -l port -d 'Server port' -r
@@ -106,6 +108,7 @@ complete -c pglock -n "__fish_pglock_using_subcommand list" -s U -l username -d 
 complete -c pglock -n "__fish_pglock_using_subcommand list" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -l json -d 'The same as --format json'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -l wide -d 'More columns: application, client, database, blocked by'
+complete -c pglock -n "__fish_pglock_using_subcommand list" -l tree -d 'Draw each waiter beneath one that it waits for, and what it holds itself beneath that'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -s a -l all-databases -d 'Locks of all databases of the server, not only of the current one'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -s q -l quiet -d 'No output: exit 0 when a lock is held, 1 when none is'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -s W -l password -d 'Ask for the password before connecting, even if one is known'

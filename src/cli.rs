@@ -339,8 +339,30 @@ pub struct ListArgs {
     pub json: bool,
 
     /// More columns: application, client, database, blocked by
+    ///
+    /// Of columns that do not fit the terminal the least important are left out; `| cat` shows all. COLUMNS in the
+    /// environment says how wide it is to be, also where there is no terminal.
     #[arg(long)]
     pub wide: bool,
+
+    /// Draw each waiter beneath one that it waits for, and what it holds itself beneath that
+    #[arg(long, conflicts_with_all = ["json", "quiet"])]
+    pub tree: bool,
+
+    /// Look again every SECONDS [default: 2], until q or Ctrl-C
+    ///
+    /// On a terminal the table is painted anew in place, space looks at once, and a connection that is lost is
+    /// opened again. Other formats, and where standard output is no terminal, come one after the other.
+    /// At least 0.1; 500ms and 1m are also read.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "2",
+        conflicts_with = "quiet"
+    )]
+    pub watch: Option<String>,
 
     /// Locks of all databases of the server, not only of the current one
     #[arg(short, long)]
@@ -364,6 +386,8 @@ pub enum Format {
     Json,
     /// RFC 4180, with a header line
     Csv,
+    /// OpenMetrics text: holders, waiters and their seconds by lock, as for the node exporter's textfile collector
+    Prometheus,
 }
 
 /// Which locks to free.
@@ -474,7 +498,7 @@ pub const EXIT_STATUS: [(&str, &str); 13] = [
 ];
 
 /// The environment that pglock reads and sets, for --help and the manual page.
-pub const ENVIRONMENT: [(&str, &str); 9] = [
+pub const ENVIRONMENT: [(&str, &str); 11] = [
     (
         "PGLOCK_NAMESPACE",
         "as --namespace; empty means unset; set for the command if there is one",
@@ -510,6 +534,14 @@ pub const ENVIRONMENT: [(&str, &str); 9] = [
     (
         "PGLOCK_TOKEN",
         "set for the command with --token: 24 hexadecimal digits that rise with every acquisition",
+    ),
+    (
+        "COLUMNS",
+        "how wide the output of list and check is to be, instead of the terminal's width",
+    ),
+    (
+        "NO_COLOR, TERM",
+        "list is coloured on a terminal, unless NO_COLOR is set or TERM is dumb",
     ),
 ];
 

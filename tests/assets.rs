@@ -87,7 +87,9 @@ fn definitions(title: &str, items: &[(&str, &str)]) -> Vec<u8> {
     format!(".SH \"{title}\"\n{}", items.collect::<String>()).into_bytes()
 }
 
-fn assert_is(path: &[&str], wanted: &[u8]) {
+/// Asserts that a file of the repository has this content; `PGLOCK_WRITE_ASSETS=1` writes it.
+#[track_caller]
+pub fn assert_is(path: &[&str], wanted: &[u8]) {
     let path = path.iter().fold(repository(), |path, part| path.join(part));
     if std::env::var_os("PGLOCK_WRITE_ASSETS").is_some() {
         fs::write(&path, wanted).unwrap();
@@ -95,8 +97,9 @@ fn assert_is(path: &[&str], wanted: &[u8]) {
     let found = fs::read(&path).unwrap_or_default();
     assert!(
         found == wanted,
-        "{} is not what src/cli.rs says; PGLOCK_WRITE_ASSETS=1 cargo test assets writes it anew",
-        path.display()
+        "{} is not what it should be; PGLOCK_WRITE_ASSETS=1 cargo test writes it anew, and git diff shows how:\n{}",
+        path.display(),
+        String::from_utf8_lossy(wanted)
     );
 }
 

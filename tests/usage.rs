@@ -134,6 +134,9 @@ fn options_that_contradict_one_another_are_usage_errors() {
             "cannot be used with",
         ),
         (&["list", "--format", "xml"], "xml"),
+        (&["list", "--watch", "-q"], "cannot be used with"),
+        (&["list", "--watch=0"], "--watch"),
+        (&["list", "--watch=soon"], "--watch"),
         (&["release", "-f", "--dry-run", "x"], "cannot be used with"),
         (&["release", "-f", "--pid", "x", "y"], "--pid"),
     ]);
@@ -231,6 +234,8 @@ fn the_help_of_every_verb_names_its_options() {
                 "--format",
                 "--json",
                 "--wide",
+                "--tree",
+                "--watch",
                 "-a, --all-databases",
                 "-q, --quiet",
             ],
