@@ -19,6 +19,7 @@ mod job_control;
 mod keys;
 mod lease;
 mod list;
+mod list_json;
 mod list_prometheus;
 mod list_table;
 mod list_tree;
