@@ -21,6 +21,7 @@ mod lease;
 mod list;
 mod list_json;
 mod list_prometheus;
+mod list_snapshots;
 mod list_table;
 mod list_tree;
 mod list_watch;
