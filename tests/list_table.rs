@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::list::{
     ODD_NAMES, database, held_by_pglock, holding, host_name, key, list, parsed, pglock,
 };
-use crate::support::{Server, Waiter, backend_pid};
+use crate::support::{Server, Waiter, backend_pid, until};
 
 #[test]
 fn the_table_has_a_header_and_a_line_for_each_lock() {
@@ -197,4 +197,21 @@ fn databases_are_told_apart_where_there_are_several() {
     for database in &databases {
         finished.assert_stdout_has(database);
     }
+}
+
+#[test]
+fn a_slot_is_shown_behind_the_name_and_waiters_beneath() {
+    let database = database();
+    let _holder = pglock(&database).args(["--slots", "1"]).hold("jobs");
+    let waiting = pglock(&database).args(["run", "--slots", "1", "jobs", "true"]);
+    let _waiting = waiting.spawn();
+    let rows = until("both", || {
+        let finished = list(&database, &["--tree"]).run();
+        finished.assert_code(0).assert_stderr("");
+        let rows = finished.stdout.lines().skip(1).map(str::to_owned);
+        let rows: Vec<String> = rows.collect();
+        (rows.len() == 2).then_some(rows)
+    });
+    assert!(rows[0].starts_with("jobs (0/1)  "), "{rows:#?}");
+    assert!(rows[1].starts_with("└─ jobs (?/1)  "), "{rows:#?}");
 }

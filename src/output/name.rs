@@ -4,8 +4,8 @@ use crate::inventory::LockView;
 use crate::key::LockKey;
 use crate::text::is_deceptive;
 
-/// The words for a shell: `nightly`, `'two words'`, `-N billing nightly`. Where the name is unknown, the program
-/// that is known to own such a key, in parentheses, or `None`.
+/// The words for a shell: `nightly`, `'two words'`, `-N billing nightly`, and which slot of how many it is: `(0/3)`.
+/// Where the name is unknown, the program that is known to own such a key, in parentheses, or `None`.
 pub fn words(view: &LockView, is_utf8: bool) -> Option<String> {
     let Some(name) = &view.name else {
         return view.program.as_ref().map(|program| format!("({program})"));
@@ -21,8 +21,9 @@ pub fn words(view: &LockView, is_utf8: bool) -> Option<String> {
     });
     let end_of_options = if name.starts_with('-') { "-- " } else { "" };
     let namespace = namespace.unwrap_or_default();
+    let slot = slot(view);
     Some(format!(
-        "{namespace}{end_of_options}{}",
+        "{namespace}{end_of_options}{}{slot}",
         word(name, is_utf8)
     ))
 }
@@ -43,6 +44,13 @@ pub fn words_or_key(view: &LockView, is_utf8: bool) -> String {
         view.key,
         program.unwrap_or_default()
     )
+}
+
+/// A waiter has none yet.
+fn slot(view: &LockView) -> String {
+    let slot = view.slot.map_or("?".to_owned(), |slot| slot.to_string());
+    let slots = view.slots.map(|slots| format!(" ({slot}/{slots})"));
+    slots.unwrap_or_default()
 }
 
 /// One word for a shell, quoted only if need be, and free of what a terminal acts on.

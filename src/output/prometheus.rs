@@ -81,11 +81,13 @@ pub fn render<'a>(views: impl Iterator<Item = &'a LockView>, for_terminal: bool)
 
 fn labels(view: &LockView, for_terminal: bool) -> Labels {
     let key = Some(view.key.to_string());
+    let slot = view.slot.map(|slot| slot.to_string());
     let known = [
         ("database", &view.database),
         ("namespace", &view.namespace),
         ("name", &view.name),
         ("key", &key),
+        ("slot", &slot),
         ("program", &view.program),
     ];
     let known = known.into_iter().filter_map(|(label, value)| {

@@ -94,14 +94,14 @@ impl Tree<'_> {
     }
 }
 
-/// A lock of a session, which is 0 for a prepared transaction, as `pg_blocking_pids` has it.
+/// A lock, or any slot of it, of a session, which is 0 for a prepared transaction, as `pg_blocking_pids` has it.
 type Ownership<'a> = (Option<&'a str>, LockKey, i32);
 
 fn parents(views: &[LockView]) -> Vec<Option<usize>> {
     let mut held: BTreeMap<Ownership, usize> = BTreeMap::new();
     let mut awaited: BTreeMap<Ownership, usize> = BTreeMap::new();
     let mut waits: BTreeMap<i32, usize> = BTreeMap::new();
-    let ownership = |view: &'_ LockView| (view.key, view.pid.unwrap_or(0));
+    let ownership = |view: &'_ LockView| (view.lock_key, view.pid.unwrap_or(0));
     for (at, view) in views.iter().enumerate() {
         let (key, pid) = ownership(view);
         let owned = (view.database.as_deref(), key, pid);
@@ -119,7 +119,7 @@ fn parents(views: &[LockView]) -> Vec<Option<usize>> {
             let of = |owners: &BTreeMap<Ownership, usize>| {
                 let mut blockers = view.blocked_by.iter();
                 let database = view.database.as_deref();
-                blockers.find_map(|pid| owners.get(&(database, view.key, *pid)).copied())
+                blockers.find_map(|pid| owners.get(&(database, view.lock_key, *pid)).copied())
             };
             of(&held)
                 .or_else(|| of(&awaited))
