@@ -38,11 +38,12 @@ complete -c pglock -n "__fish_pglock_needs_command" -f -a "list" -d 'Show who ho
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "release" -d 'Free a lock that somebody else holds, by ending the holder\'s session'
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "key" -d 'Print the key of each NAME, one a line; needs no server'
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "check" -d 'Say whether this connection is fit to hold locks'
+complete -c pglock -n "__fish_pglock_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s w -l timeout -d 'Wait at most this long for connection and lock together; 0 is like `try`' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l max-waiters -d 'Do not join the queue if N others already wait; exit with 75' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s E -l conflict-exit-code -d 'Exit with N (0-255) instead of 75 when the lock was not obtained' -r
-complete -c pglock -n "__fish_pglock_using_subcommand run" -s c -l command -d 'Run STRING with /bin/sh -c' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s c -l command -d 'Run STRING with /bin/sh -c' -r -f -a "(__fish_complete_command)"
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l scope -d 'What of the server\'s holds the lock: the session, or one open transaction' -r -f -a "session\t'The session, across all its transactions'
 transaction\t'One transaction, for poolers that share out sessions'"
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l lease -d 'How long the server may go without hearing of this host before it frees the lock [default: 30s]' -r
@@ -70,7 +71,7 @@ complete -c pglock -n "__fish_pglock_using_subcommand run" -l no-password -d 'Ne
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s E -l conflict-exit-code -d 'Exit with N (0-255) instead of 75 when the lock was not obtained' -r
-complete -c pglock -n "__fish_pglock_using_subcommand try" -s c -l command -d 'Run STRING with /bin/sh -c' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -s c -l command -d 'Run STRING with /bin/sh -c' -r -f -a "(__fish_complete_command)"
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l scope -d 'What of the server\'s holds the lock: the session, or one open transaction' -r -f -a "session\t'The session, across all its transactions'
 transaction\t'One transaction, for poolers that share out sessions'"
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l lease -d 'How long the server may go without hearing of this host before it frees the lock [default: 30s]' -r
@@ -148,3 +149,10 @@ complete -c pglock -n "__fish_pglock_using_subcommand check" -l json -d 'One JSO
 complete -c pglock -n "__fish_pglock_using_subcommand check" -s W -l password -d 'Ask for the password before connecting, even if one is known'
 complete -c pglock -n "__fish_pglock_using_subcommand check" -l no-password -d 'Never ask for a password'
 complete -c pglock -n "__fish_pglock_using_subcommand check" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
+complete -c pglock -n "__fish_pglock_using_subcommand help; and not __fish_seen_subcommand_from run try list release key check help" -f -a "run" -d 'Wait for the lock, then run COMMAND while holding it'
+complete -c pglock -n "__fish_pglock_using_subcommand help; and not __fish_seen_subcommand_from run try list release key check help" -f -a "try" -d 'Run COMMAND if the lock is free now, and never wait'
+complete -c pglock -n "__fish_pglock_using_subcommand help; and not __fish_seen_subcommand_from run try list release key check help" -f -a "list" -d 'Show who holds and who waits for advisory locks'
+complete -c pglock -n "__fish_pglock_using_subcommand help; and not __fish_seen_subcommand_from run try list release key check help" -f -a "release" -d 'Free a lock that somebody else holds, by ending the holder\'s session'
+complete -c pglock -n "__fish_pglock_using_subcommand help; and not __fish_seen_subcommand_from run try list release key check help" -f -a "key" -d 'Print the key of each NAME, one a line; needs no server'
+complete -c pglock -n "__fish_pglock_using_subcommand help; and not __fish_seen_subcommand_from run try list release key check help" -f -a "check" -d 'Say whether this connection is fit to hold locks'
+complete -c pglock -n "__fish_pglock_using_subcommand help; and not __fish_seen_subcommand_from run try list release key check help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -8,7 +8,7 @@
 
 use std::ffi::OsString;
 
-use clap::{ArgAction, ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, ArgGroup, Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 /// Run a command while holding a PostgreSQL advisory lock.
 #[derive(Debug, Parser)]
@@ -18,7 +18,6 @@ use clap::{ArgAction, ArgGroup, Args, Parser, Subcommand, ValueEnum};
     version,
     max_term_width = 100,
     disable_help_flag = true,
-    disable_help_subcommand = true,
     subcommand_required = true,
     arg_required_else_help = false,
     long_about = "Run a command while holding a PostgreSQL advisory lock, so that of many hosts, \
@@ -209,7 +208,13 @@ pub struct JobArgs {
     pub shared: bool,
 
     /// Run STRING with /bin/sh -c
-    #[arg(short = 'c', long = "command", id = "shell", value_name = "STRING")]
+    #[arg(
+        short = 'c',
+        long = "command",
+        id = "shell",
+        value_name = "STRING",
+        value_hint = ValueHint::CommandString
+    )]
     pub shell: Option<OsString>,
 
     /// What of the server's holds the lock: the session, or one open transaction
@@ -302,7 +307,12 @@ pub struct JobArgs {
     /// Command to run, and its arguments; no shell is involved
     ///
     /// Everything from the first word of COMMAND on belongs to COMMAND, with or without --.
-    #[arg(id = "command", value_name = "COMMAND", trailing_var_arg = true)]
+    #[arg(
+        id = "command",
+        value_name = "COMMAND",
+        trailing_var_arg = true,
+        value_hint = ValueHint::CommandWithArguments
+    )]
     pub command: Vec<OsString>,
 }
 

@@ -6,6 +6,7 @@ mod also;
 mod assets;
 mod beside_flock;
 mod check;
+mod completions;
 mod connection;
 mod exclusion;
 mod exit_codes;

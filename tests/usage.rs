@@ -12,7 +12,7 @@ fn what_is_no_command_of_pglock_is_a_usage_error() {
     assert_usage_errors(&[
         (&[], "subcommand"),
         (&["bogus"], "bogus"),
-        (&["help"], "help"),
+        (&["help", "bogus"], "bogus"),
         (&["--bogus"], "--bogus"),
         (&["--bogus", "run", "x", "true"], "--bogus"),
         (&["run", "--bogus", "x", "true"], "--bogus"),
@@ -193,6 +193,44 @@ fn help_and_version_go_to_standard_output() {
         .assert_code(0)
         .assert_stderr("")
         .assert_stdout(&format!("pglock {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn help_is_also_a_subcommand() {
+    for verb in ["", "run", "try", "list", "release", "key", "check"] {
+        let asked = |words: &[&str]| {
+            let words = words.iter().filter(|word| !word.is_empty());
+            let help = Pglock::without_server().args(words).run();
+            help.assert_code(0).assert_stderr("");
+            help.stdout
+        };
+        assert_eq!(asked(&["help", verb]), asked(&[verb, "--help"]));
+    }
+}
+
+#[test]
+fn a_usage_error_names_the_help_of_what_was_meant() {
+    assert_usage_errors(&[
+        (&[], "; see pglock --help"),
+        (&["bogus"], "; see pglock --help"),
+        (&["list", "--bogus"], "; see pglock list --help"),
+        (
+            &["-d", "run", "list", "--bogus"],
+            "; see pglock list --help",
+        ),
+        (&["list", "--format", "xml"], "; see pglock list --help"),
+        (&["run", "x"], "; see pglock run --help"),
+        (&["run", "-w"], "; see pglock run --help"),
+        (
+            &["try", "-E", "999", "x", "true"],
+            "; see pglock try --help",
+        ),
+        (&["key"], "; see pglock key --help"),
+        (
+            &["release", "--pid", "x", "y"],
+            "; see pglock release --help",
+        ),
+    ]);
 }
 
 #[test]
