@@ -140,10 +140,15 @@ impl Keyboard {
 /// `_POSIX_VDISABLE` on Linux.
 const DISABLED: u8 = 0;
 
-/// Shows these lines in place of all that an open screen showed.
+/// Shows these lines in place of all that an open screen showed; one fewer than it has.
+///
+/// Each line is erased before it is written: after a line as wide as the screen its last character would be.
 pub fn paint(lines: &[String]) -> io::Result<()> {
-    let lines = lines.join(&format!("{ERASE_LINE}\n"));
-    show(&format!("{HOME}{lines}{ERASE_LINE}{ERASE_BELOW}"))
+    let lines: Vec<String> = lines
+        .iter()
+        .map(|line| format!("{ERASE_LINE}{line}\n"))
+        .collect();
+    show(&format!("{HOME}{}{ERASE_BELOW}", lines.concat()))
 }
 
 fn show(text: &str) -> io::Result<()> {

@@ -41,12 +41,25 @@ pub async fn watch(
     args: &ListArgs,
     period: Duration,
 ) -> anyhow::Result<Outcome> {
+    let outcome = look_again_and_again(&mut sources, args, period).await?;
+    for source in &mut sources {
+        source.close().await;
+    }
+    Ok(outcome)
+}
+
+/// The terminal is as it was before when this ends, however it does.
+async fn look_again_and_again(
+    sources: &mut [Source],
+    args: &ListArgs,
+    period: Duration,
+) -> anyhow::Result<Outcome> {
     let inherited = signals::block()?;
     let mut person = Person {
         signals: Signals::open(&inherited)?,
         screen: None,
     };
-    let mut found = match look(&mut sources, args, &mut person).await? {
+    let mut found = match look(sources, args, &mut person).await? {
         ControlFlow::Continue(found) => found,
         ControlFlow::Break(outcome) => return Ok(outcome),
     };
@@ -58,7 +71,7 @@ pub async fn watch(
     loop {
         match &person.screen {
             Some(_) => screen::paint(&picture(&found, trouble.as_deref(), args, period))?,
-            None if print(&found, args, &mut said)? == Reader::Gone => break,
+            None if print(&found, args, &mut said)? == Reader::Gone => return Ok(Outcome::Done),
             None => {}
         }
         tokio::select! {
@@ -68,7 +81,7 @@ pub async fn watch(
             },
             () = sleep(period) => {}
         }
-        match look(&mut sources, args, &mut person).await {
+        match look(sources, args, &mut person).await {
             Ok(ControlFlow::Continue(now)) => (found, trouble) = (now, None),
             Ok(ControlFlow::Break(outcome)) => return Ok(outcome),
             Err(error) if person.screen.is_some() && is_passing(&error) => {
@@ -77,10 +90,6 @@ pub async fn watch(
             Err(error) => return Err(error),
         }
     }
-    for source in &mut sources {
-        source.close().await;
-    }
-    Ok(Outcome::Done)
 }
 
 /// One look, unless the person ends it.
@@ -147,7 +156,8 @@ fn picture(found: &Found, trouble: Option<&str>, args: &ListArgs, period: Durati
             .lines()
             .map(str::to_owned),
     );
-    let height = usize::from(output::height().unwrap_or(USUAL_HEIGHT)).max(1);
+    // The cursor stays in the last line, so that nothing scrolls.
+    let height = usize::from(output::height().unwrap_or(USUAL_HEIGHT).max(3)) - 1;
     if lines.len() > height {
         let more = lines.len() - height + 1;
         lines.truncate(height - 1);
