@@ -27,6 +27,11 @@ pub struct Cell {
 }
 
 impl Column {
+    /// Whether some of it is longer than what it is sure to get.
+    pub fn may_be_cut(&self) -> bool {
+        self.natural_width() > self.least
+    }
+
     fn natural_width(&self) -> usize {
         let cells = self.cells.iter().map(|cell| width(&cell.text));
         cells.max().unwrap_or(0).max(self.title.len())

@@ -34,23 +34,25 @@ const fn field(
 /// What is copied, or says nothing when it is cut off.
 const WHOLE: usize = usize::MAX;
 const KEY: &str = "KEY";
+/// The rank of the key where a name that is cut off does not stand for it: after PID.
+const KEY_OF_CUT_NAME: u8 = 4;
 /// The last ranks go first where there is no room: the key, which the name stands for, and the mode.
 const NARROW: [Field; 8] = [
-    field(KEY, 11, WHOLE, |view| Some(view.key.to_string())),
+    field(KEY, 12, WHOLE, |view| Some(view.key.to_string())),
     field("STATE", 1, WHOLE, |view| Some(state(view.state).to_owned())),
-    field("MODE", 12, WHOLE, |view| Some(mode(view.mode).to_owned())),
+    field("MODE", 13, WHOLE, |view| Some(mode(view.mode).to_owned())),
     field("PID", 3, WHOLE, pid),
-    field("USER", 7, 10, |view| view.user.clone()),
-    field("HOST", 4, 12, |view| {
+    field("USER", 8, 10, |view| view.user.clone()),
+    field("HOST", 5, 12, |view| {
         view.host.clone().or_else(|| view.client.clone())
     }),
     field("SINCE", 2, WHOLE, LockView::age),
-    field("COMMAND", 9, 12, |view| view.command.clone()),
+    field("COMMAND", 10, 12, |view| view.command.clone()),
 ];
-const APPLICATION: Field = field("APPLICATION", 10, 12, |view| view.application_name.clone());
-const CLIENT: Field = field("CLIENT", 8, 21, |view| view.client.clone());
-const DATABASE: Field = field("DATABASE", 6, 12, |view| view.database.clone());
-const BLOCKED_BY: Field = field("BLOCKED BY", 5, 12, |view| Some(blocked_by(view)));
+const APPLICATION: Field = field("APPLICATION", 11, 12, |view| view.application_name.clone());
+const CLIENT: Field = field("CLIENT", 9, 21, |view| view.client.clone());
+const DATABASE: Field = field("DATABASE", 7, 12, |view| view.database.clone());
+const BLOCKED_BY: Field = field("BLOCKED BY", 6, 12, |view| Some(blocked_by(view)));
 
 /// From this many columns on a terminal shows the wide table without being asked.
 const WIDE_TERMINAL: usize = 200;
@@ -77,6 +79,11 @@ pub fn render(rows: &[Row<'_>], more: More, look: Look) -> String {
             .chain(further)
             .map(|field| field.of(rows, look)),
     );
+    if columns[0].may_be_cut()
+        && let Some(key) = columns.iter_mut().find(|column| column.title == KEY)
+    {
+        key.rank = KEY_OF_CUT_NAME;
+    }
     let mut widths = layout::fit(&columns, look.width);
     let is_key = |column: &Column| column.title == KEY;
     if let Some(key) = columns.iter().position(is_key)
