@@ -718,6 +718,9 @@ fn a_reader_that_has_gone_is_no_fault() {
         &["list"][..],
         &["list", "--json"],
         &["list", "--format", "csv"],
+        &["list", "--format", "prometheus"],
+        &["list", "--tree"],
+        &["list", "--watch=0.1"],
         &["key", "x"],
         &["--help"],
     ] {

@@ -22,11 +22,7 @@ fn the_table_is_as_recorded_at_every_width_and_in_every_locale() {
                 &["list", "-a", "--wide"],
             ] {
                 let (table, hint) = listed(words, columns, locale);
-                let room: usize = columns.parse().unwrap();
-                for line in table.lines() {
-                    assert!(width(line) <= room, "{columns}: {line}");
-                    assert!(line.is_ascii() || locale != "C", "{line}");
-                }
+                assert_fits(&table, columns, locale);
                 let command = words.join(" ");
                 snapshot.extend([
                     format!("$ COLUMNS={columns} LC_ALL={locale} pglock {command}\n"),
@@ -37,6 +33,27 @@ fn the_table_is_as_recorded_at_every_width_and_in_every_locale() {
             let file = format!("list-{columns}-{suffix}.txt");
             assert_is(&["tests", "snapshots", &file], snapshot.as_bytes());
         }
+    }
+}
+
+#[test]
+fn no_line_is_longer_than_the_narrowest_terminal() {
+    for columns in ["1", "2", "3", "5", "9", "14", "22", "33", "61", "99", "155"] {
+        for locale in ["C.UTF-8", "C"] {
+            let (table, _) = listed(&["list", "-a", "--wide", "--tree"], columns, locale);
+            assert_eq!(table.lines().count(), rows().len() + 1);
+            assert_fits(&table, columns, locale);
+        }
+    }
+}
+
+#[track_caller]
+fn assert_fits(table: &str, columns: &str, locale: &str) {
+    let room = columns.parse().unwrap();
+    for line in table.lines() {
+        assert!(width(line) <= room, "{columns}: {line}");
+        assert!(line.is_ascii() || locale != "C", "{line}");
+        assert!(!line.ends_with(' '), "{line}");
     }
 }
 
