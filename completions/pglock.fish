@@ -38,6 +38,7 @@ complete -c pglock -n "__fish_pglock_needs_command" -f -a "list" -d 'Show who ho
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "release" -d 'Free a lock that somebody else holds, by ending the holder\'s session'
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "key" -d 'Print the key of each NAME, one a line; needs no server'
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "check" -d 'Say whether this connection is fit to hold locks'
+complete -c pglock -n "__fish_pglock_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s w -l timeout -d 'Wait at most this long for connection and lock together; 0 is like `try`' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l max-waiters -d 'Do not join the queue if N others already wait; exit with 75' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
@@ -158,7 +159,7 @@ pgwatch\t'pgwatch'
 pgwatch-metric\t'pgwatch'
 promscale\t'Promscale'"
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s E -l conflict-exit-code -d 'Exit with N (0-255) instead of 75 when the lock was not obtained' -r
-complete -c pglock -n "__fish_pglock_using_subcommand run" -s c -l command -d 'Run STRING with /bin/sh -c' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s c -l command -d 'Run STRING with /bin/sh -c' -r -f -a "(__fish_complete_command)"
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l scope -d 'What of the server\'s holds the lock: the session, or one open transaction' -r -f -a "session\t'The session, across all its transactions'
 transaction\t'One transaction, for poolers that share out sessions'"
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l lease -d 'How long the server may go without hearing of this host before it frees the lock [default: 30s]' -r
@@ -302,7 +303,7 @@ pgwatch\t'pgwatch'
 pgwatch-metric\t'pgwatch'
 promscale\t'Promscale'"
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s E -l conflict-exit-code -d 'Exit with N (0-255) instead of 75 when the lock was not obtained' -r
-complete -c pglock -n "__fish_pglock_using_subcommand try" -s c -l command -d 'Run STRING with /bin/sh -c' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -s c -l command -d 'Run STRING with /bin/sh -c' -r -f -a "(__fish_complete_command)"
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l scope -d 'What of the server\'s holds the lock: the session, or one open transaction' -r -f -a "session\t'The session, across all its transactions'
 transaction\t'One transaction, for poolers that share out sessions'"
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l lease -d 'How long the server may go without hearing of this host before it frees the lock [default: 30s]' -r
@@ -446,7 +447,9 @@ pgwatch-metric\t'pgwatch'
 promscale\t'Promscale'"
 complete -c pglock -n "__fish_pglock_using_subcommand list" -l format -d 'Format of the output' -r -f -a "table\t'For people'
 json\t'One array; the keys are stable'
-csv\t'RFC 4180, with a header line'"
+csv\t'RFC 4180, with a header line'
+prometheus\t'OpenMetrics text: holders, waiters and their seconds by lock, as for the node exporter\'s textfile collector'"
+complete -c pglock -n "__fish_pglock_using_subcommand list" -l watch -d 'Look again every SECONDS [default: 2], until q or Ctrl-C' -r
 complete -c pglock -n "__fish_pglock_using_subcommand list" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
 complete -c pglock -n "__fish_pglock_using_subcommand list" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
 complete -c pglock -n "__fish_pglock_using_subcommand list" -s p -l port -d 'Server port' -r
@@ -454,6 +457,7 @@ complete -c pglock -n "__fish_pglock_using_subcommand list" -s U -l username -d 
 complete -c pglock -n "__fish_pglock_using_subcommand list" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -l json -d 'The same as --format json'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -l wide -d 'More columns: application, client, database, blocked by'
+complete -c pglock -n "__fish_pglock_using_subcommand list" -l tree -d 'Draw each waiter beneath one that it waits for, and what it holds itself beneath that'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -s a -l all-databases -d 'Locks of all databases of the server, not only of the current one'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -s q -l quiet -d 'No output: exit 0 when a lock is held, 1 when none is'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -s W -l password -d 'Ask for the password before connecting, even if one is known'
@@ -727,3 +731,10 @@ complete -c pglock -n "__fish_pglock_using_subcommand check" -l json -d 'One JSO
 complete -c pglock -n "__fish_pglock_using_subcommand check" -s W -l password -d 'Ask for the password before connecting, even if one is known'
 complete -c pglock -n "__fish_pglock_using_subcommand check" -l no-password -d 'Never ask for a password'
 complete -c pglock -n "__fish_pglock_using_subcommand check" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
+complete -c pglock -n "__fish_pglock_using_subcommand help; and not __fish_seen_subcommand_from run try list release key check help" -f -a "run" -d 'Wait for the lock, then run COMMAND while holding it'
+complete -c pglock -n "__fish_pglock_using_subcommand help; and not __fish_seen_subcommand_from run try list release key check help" -f -a "try" -d 'Run COMMAND if the lock is free now, and never wait'
+complete -c pglock -n "__fish_pglock_using_subcommand help; and not __fish_seen_subcommand_from run try list release key check help" -f -a "list" -d 'Show who holds and who waits for advisory locks'
+complete -c pglock -n "__fish_pglock_using_subcommand help; and not __fish_seen_subcommand_from run try list release key check help" -f -a "release" -d 'Free a lock that somebody else holds, by ending the holder\'s session'
+complete -c pglock -n "__fish_pglock_using_subcommand help; and not __fish_seen_subcommand_from run try list release key check help" -f -a "key" -d 'Print the key of each NAME, one a line; needs no server'
+complete -c pglock -n "__fish_pglock_using_subcommand help; and not __fish_seen_subcommand_from run try list release key check help" -f -a "check" -d 'Say whether this connection is fit to hold locks'
+complete -c pglock -n "__fish_pglock_using_subcommand help; and not __fish_seen_subcommand_from run try list release key check help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -12,7 +12,7 @@ mod words;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgAction, ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, ArgGroup, Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 use self::words::Words;
 use super::catalogue::{PROGRAMS, SCHEMES};
@@ -25,7 +25,6 @@ use super::catalogue::{PROGRAMS, SCHEMES};
     version,
     max_term_width = 100,
     disable_help_flag = true,
-    disable_help_subcommand = true,
     subcommand_required = true,
     arg_required_else_help = false,
     long_about = "Run a command while holding a PostgreSQL advisory lock, so that of many hosts, \
@@ -281,7 +280,13 @@ pub struct JobArgs {
     pub shared: bool,
 
     /// Run STRING with /bin/sh -c
-    #[arg(short = 'c', long = "command", id = "shell", value_name = "STRING")]
+    #[arg(
+        short = 'c',
+        long = "command",
+        id = "shell",
+        value_name = "STRING",
+        value_hint = ValueHint::CommandString
+    )]
     pub shell: Option<OsString>,
 
     /// What of the server's holds the lock: the session, or one open transaction
@@ -378,7 +383,12 @@ pub struct JobArgs {
     /// Command to run, and its arguments; no shell is involved
     ///
     /// Everything from the first word of COMMAND on belongs to COMMAND, with or without --.
-    #[arg(id = "command", value_name = "COMMAND", trailing_var_arg = true)]
+    #[arg(
+        id = "command",
+        value_name = "COMMAND",
+        trailing_var_arg = true,
+        value_hint = ValueHint::CommandWithArguments
+    )]
     pub command: Vec<OsString>,
 }
 
@@ -415,8 +425,30 @@ pub struct ListArgs {
     pub json: bool,
 
     /// More columns: application, client, database, blocked by
+    ///
+    /// Of columns that do not fit the terminal the least important are left out; `| cat` shows all. COLUMNS in the
+    /// environment says how wide it is to be, also where there is no terminal.
     #[arg(long)]
     pub wide: bool,
+
+    /// Draw each waiter beneath one that it waits for, and what it holds itself beneath that
+    #[arg(long, conflicts_with_all = ["json", "quiet"])]
+    pub tree: bool,
+
+    /// Look again every SECONDS [default: 2], until q or Ctrl-C
+    ///
+    /// On a terminal the table is painted anew in place, space looks at once, and a connection that is lost is
+    /// opened again. Other formats, and where standard output is no terminal, come one after the other.
+    /// At least 0.1; 500ms and 1m are also read.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "2",
+        conflicts_with = "quiet"
+    )]
+    pub watch: Option<String>,
 
     /// Locks of all databases of the server, not only of the current one
     #[arg(short, long)]
@@ -440,6 +472,8 @@ pub enum Format {
     Json,
     /// RFC 4180, with a header line
     Csv,
+    /// OpenMetrics text: holders, waiters and their seconds by lock, as for the node exporter's textfile collector
+    Prometheus,
 }
 
 /// Which locks to free.
@@ -566,7 +600,7 @@ pub const EXIT_STATUS: [(&str, &str); 13] = [
 ];
 
 /// The environment that pglock reads and sets, for --help and the manual page.
-pub const ENVIRONMENT: [(&str, &str); 10] = [
+pub const ENVIRONMENT: [(&str, &str); 12] = [
     (
         "PGLOCK_NAMESPACE",
         "as --namespace; empty means unset; set for the command if there is one",
@@ -606,6 +640,14 @@ pub const ENVIRONMENT: [(&str, &str); 10] = [
     (
         "PGLOCK_TOKEN",
         "set for the command with --token: 24 hexadecimal digits that rise with every acquisition",
+    ),
+    (
+        "COLUMNS",
+        "how wide the output of list and check is to be, instead of the terminal's width",
+    ),
+    (
+        "NO_COLOR, TERM",
+        "list is coloured on a terminal, unless NO_COLOR is set or TERM is dumb",
     ),
 ];
 

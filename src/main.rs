@@ -31,8 +31,8 @@ mod text;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser as _};
 
 use crate::cli::Cli;
 use crate::exit::{Fault, Outcome};
@@ -86,6 +86,16 @@ fn help_or_usage_error(error: &clap::Error) -> ExitCode {
     }
 }
 
+/// The verb whose help is the right one, as far as the arguments can be understood.
+fn command_meant() -> String {
+    let command = Cli::command().ignore_errors(true);
+    let matches = command.try_get_matches().ok();
+    let verb = matches
+        .as_ref()
+        .and_then(|matches| matches.subcommand_name());
+    verb.map_or("pglock".to_owned(), |verb| format!("pglock {verb}"))
+}
+
 /// clap's message on one line, without its label and usage, and of its tips only what was perhaps meant.
 fn on_one_line(rendered: &str) -> String {
     let paragraph = rendered.split("\n\n").next().unwrap_or_default();
@@ -98,8 +108,9 @@ fn on_one_line(rendered: &str) -> String {
         .filter(|tip| tip.contains("similar"))
         .map(|tip| format!("; {tip}"));
     format!(
-        "{}{}; see pglock --help",
+        "{}{}; see {} --help",
         words.join(" "),
-        meant.collect::<String>()
+        meant.collect::<String>(),
+        command_meant()
     )
 }

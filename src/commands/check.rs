@@ -128,7 +128,7 @@ impl Trial {
         if self.json {
             output::write(&json::render_fitness(&view)?)?;
         } else if view.connection.is_some() {
-            output::write(&fitness::render(&view, output::terminal_width()))?;
+            output::write(&fitness::render(&view, output::width()))?;
         }
         outcome
     }

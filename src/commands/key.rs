@@ -12,7 +12,7 @@ use crate::cli::KeyArgs;
 use crate::exit::{Fault, Outcome};
 use crate::key::{Lock, LockKey, Rule};
 use crate::naming::Naming;
-use crate::output::{self, table};
+use crate::output::{self, keys};
 use crate::text::printable;
 
 pub fn key(args: &KeyArgs) -> anyhow::Result<Outcome> {
@@ -46,7 +46,7 @@ fn all(naming: &Naming, names: &[String]) -> anyhow::Result<Outcome> {
             key.form().to_owned(),
         ])
     });
-    output::write(&table::keys(keys, output::terminal_width()))?;
+    output::write(&keys::render(keys, output::width()))?;
     Ok(Outcome::Done)
 }
 

@@ -1,5 +1,6 @@
 //! Who holds and who waits: one query → rows → [`LockView`]s; and what a server says of itself → [`FitnessView`].
 
+mod age;
 mod catalog;
 mod collisions;
 mod fitness;
@@ -13,7 +14,9 @@ pub use self::catalog::name_owners;
 pub use self::collisions::collisions;
 pub use self::fitness::{DeadHostDetection, FitnessView, LockTrial};
 pub use self::rows::Scope;
-pub use self::server::{ConnectionsView, EncryptionView, RightsView, ServerView, SettingView};
+pub use self::server::{
+    ConnectionsView, EncryptionView, RightsView, ServerView, SettingView, grant_to_see,
+};
 pub use self::terminate::{Termination, still_holds, terminate};
 pub use self::view::{LockView, State};
 use crate::key::LockKey;

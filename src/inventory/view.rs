@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
 
+use super::age;
 use super::owner::{Owner, Owners};
 use super::rows::{LockRow, Row};
 use crate::identity::{Since, Stage, Told};
@@ -104,8 +105,12 @@ impl LockView {
     /// How long it has been held or waited for: `3m 5s`, at most two units.
     pub fn age(&self) -> Option<String> {
         let whole = Duration::try_from_secs_f64(self.seconds?.max(0.0).floor()).ok()?;
-        let age = humantime::format_duration(whole).to_string();
-        Some(age.split(' ').take(2).collect::<Vec<_>>().join(" "))
+        Some(age::told(whole.as_secs()))
+    }
+
+    /// Whether the server hides from this role what others may see of the session.
+    pub fn is_partly_hidden(&self) -> bool {
+        self.user.is_some() && !self.prepared && self.backend_start.is_none()
     }
 }
 

@@ -1,88 +1,18 @@
-//! `pglock list`: who holds and who waits.
+//! Which locks to look for, and where.
 
-use std::io::{IsTerminal as _, stdout};
-use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use glob::Pattern;
 
-use crate::cli::{ConnectionArgs, Format, ListArgs};
+use crate::cli::{ConnectionArgs, ListArgs};
 use crate::connection::{self, Place, Prompt, Settings};
-use crate::exit::Outcome;
-use crate::inventory::{self, Inventory, LockView, Scope, State};
+use crate::inventory::LockView;
 use crate::key::LockKey;
 use crate::naming::Naming;
-use crate::output::{self, csv, json, table};
-use crate::report;
-
-pub fn list(connection: &ConnectionArgs, args: &ListArgs) -> anyhow::Result<Outcome> {
-    let searches = Search::resolve(connection, args)?;
-    let views = match super::block_on(find(&searches, args))? {
-        ControlFlow::Continue(views) => views,
-        ControlFlow::Break(interrupted) => return Ok(interrupted),
-    };
-    if args.quiet {
-        return Ok(if views.iter().any(|view| view.state == State::Held) {
-            Outcome::Done
-        } else {
-            Outcome::NothingHeld
-        });
-    }
-    output::write(&render(args, &views)?)?;
-    for collision in inventory::collisions(&views) {
-        report::line(&collision);
-    }
-    Ok(Outcome::Done)
-}
-
-/// What is found, place by place.
-async fn find(
-    searches: &[Search],
-    args: &ListArgs,
-) -> anyhow::Result<ControlFlow<Outcome, Vec<LockView>>> {
-    let scope = if args.all_databases {
-        Scope::AllDatabases
-    } else {
-        Scope::CurrentDatabase
-    };
-    let mut found = Vec::new();
-    for search in searches {
-        let mut session = match super::open(&search.settings, "pglock list").await? {
-            ControlFlow::Continue(session) => session,
-            ControlFlow::Break(interrupted) => return Ok(ControlFlow::Break(interrupted)),
-        };
-        let Inventory { locks, is_standby } = inventory::read(&mut session, &scope).await?;
-        let mut locks: Vec<LockView> = locks
-            .into_iter()
-            .filter(|view| search.accepts(view))
-            .collect();
-        if !args.quiet {
-            inventory::name_owners(&mut session, &mut locks).await;
-        }
-        session.close().await;
-        if is_standby {
-            if args.quiet {
-                return Err(super::standby());
-            }
-            report::line("this server is a standby: the locks of the primary are not shown");
-        }
-        found.extend(locks);
-    }
-    Ok(ControlFlow::Continue(found))
-}
-
-fn render(args: &ListArgs, views: &[LockView]) -> anyhow::Result<String> {
-    match args.format {
-        _ if args.json => json::render(views),
-        Format::Json => json::render(views),
-        Format::Csv => csv::render(views, stdout().is_terminal()),
-        Format::Table => Ok(table::render(views, output::terminal_width(), args.wide)),
-    }
-}
 
 /// Which locks to look for in one place: any of these.
-struct Search {
-    settings: Settings,
+pub struct Search {
+    pub settings: Settings,
     wanted: Vec<Wanted>,
 }
 
@@ -101,7 +31,7 @@ enum Wanted {
 
 impl Search {
     /// A name is looked for where its lock lives, and what may be anywhere in all places.
-    fn resolve(connection: &ConnectionArgs, args: &ListArgs) -> anyhow::Result<Vec<Self>> {
+    pub fn resolve(connection: &ConnectionArgs, args: &ListArgs) -> anyhow::Result<Vec<Self>> {
         let naming = Naming::resolve(&args.naming)?;
         let everywhere = |wanted: Wanted| {
             let places = Place::all(connection, naming.namespace())?;
@@ -134,7 +64,7 @@ impl Search {
             .collect()
     }
 
-    fn accepts(&self, view: &LockView) -> bool {
+    pub fn accepts(&self, view: &LockView) -> bool {
         self.wanted.iter().any(|wanted| wanted.is(view))
     }
 }
