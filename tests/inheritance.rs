@@ -143,8 +143,11 @@ fn the_environment_is_pglocks_own_and_the_lock() {
         .iter()
         .find(|line| line.starts_with("PGLOCK_BACKEND_PID="));
     let key = key_of(&mut Server::shared().client(), "inherit-env");
+    let backend = backend.unwrap();
+    let pid = backend.strip_prefix("PGLOCK_BACKEND_PID=").unwrap();
     let expected = [
-        backend.unwrap().clone(),
+        backend.clone(),
+        format!("PGLOCK_HELD={key}@{pid}"),
         format!("PGLOCK_KEY={key}"),
         "PGLOCK_NAME=inherit-env".to_owned(),
     ];
@@ -156,7 +159,9 @@ fn the_environment_tells_the_namespace() {
     let names = |added: &BTreeSet<String>| -> Vec<String> {
         added
             .iter()
-            .filter(|line| !line.starts_with("PGLOCK_BACKEND_PID="))
+            .filter(|line| {
+                !line.starts_with("PGLOCK_BACKEND_PID=") && !line.starts_with("PGLOCK_HELD=")
+            })
             .cloned()
             .collect()
     };
