@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::Path;
 
 use postgres::{Client, Config, NoTls};
@@ -29,13 +30,7 @@ impl Standby {
     pub fn of(primary: &Server) -> Self {
         let watchdog = Watchdog::start();
         let data = watchdog.directory().join("data");
-        let port = primary.port().to_string();
-        let words = "--username=postgres --checkpoint=fast --no-sync --wal-method=stream --write-recovery-conf";
-        let backup = program("pg_basebackup");
-        let mut command = vec![backup.as_str(), "--host", path(primary.socket_dir())];
-        command.extend(["--port", &port, "--pgdata", path(&data)]);
-        command.extend(words.split(' '));
-        watchdog.run(&command);
+        copy(primary, &watchdog, &data);
 
         let mut standby = Self {
             watchdog,
@@ -121,6 +116,40 @@ impl Standby {
             self.connect().is_ok().then_some(true)
         })
     }
+}
+
+/// Copies the data of a server that runs, as any program may (PostgreSQL documentation, 26.3.3 "Making a Base Backup Using
+/// the Low Level API"): `pg_basebackup` refuses a server that is newer than itself.
+#[track_caller]
+fn copy(primary: &Server, watchdog: &Watchdog, data: &Path) {
+    let mut client = primary.client();
+    let (start, stop) = if primary.version_num() >= 150_000 {
+        ("pg_backup_start('standby', true)", "pg_backup_stop(false)")
+    } else {
+        (
+            "pg_start_backup('standby', true, false)",
+            "pg_stop_backup(false, false)",
+        )
+    };
+    client.execute(&format!("SELECT {start}"), &[]).unwrap();
+    watchdog.run(&["cp", "-a", path(&primary.data_dir()), path(data)]);
+    let label = client.query_one(&format!("SELECT labelfile FROM {stop}"), &[]);
+    let label: String = label.unwrap().get(0);
+    let owner = fs::metadata(data).unwrap();
+    for (name, text) in [("backup_label", label.as_str()), ("standby.signal", "")] {
+        let file = data.join(name);
+        fs::write(&file, text).unwrap();
+        chown(file, Some(owner.uid()), Some(owner.gid())).unwrap();
+    }
+    fs::remove_file(data.join("postmaster.pid")).unwrap();
+    let socket = primary.socket_dir().display();
+    let port = primary.port();
+    let mut settings = OpenOptions::new()
+        .append(true)
+        .open(data.join("postgresql.conf"))
+        .unwrap();
+    let primary = format!("primary_conninfo = 'host={socket} port={port} user=postgres'");
+    writeln!(settings, "{primary}").unwrap();
 }
 
 fn path(path: &Path) -> &str {
