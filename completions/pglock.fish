@@ -35,7 +35,7 @@ complete -c pglock -n "__fish_pglock_needs_command" -s V -l version -d 'Print ve
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "run" -d 'Wait for the lock, then run COMMAND while holding it'
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "try" -d 'Run COMMAND if the lock is free now, and never wait'
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "list" -d 'Show who holds and who waits for advisory locks'
-complete -c pglock -n "__fish_pglock_needs_command" -f -a "release" -d 'Free a lock that somebody else holds, by ending the holder\'s session'
+complete -c pglock -n "__fish_pglock_needs_command" -f -a "release" -d 'Free a lock that somebody else holds'
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "key" -d 'Print the key of each NAME, one a line; needs no server'
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "check" -d 'Say whether this connection is fit to hold locks'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s w -l timeout -d 'Wait at most this long for connection and lock together; 0 is like `try`' -r
@@ -119,8 +119,9 @@ complete -c pglock -n "__fish_pglock_using_subcommand release" -s h -l host -d '
 complete -c pglock -n "__fish_pglock_using_subcommand release" -s p -l port -d 'Server port' -r
 complete -c pglock -n "__fish_pglock_using_subcommand release" -s U -l username -d 'Role to connect as' -r
 complete -c pglock -n "__fish_pglock_using_subcommand release" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
-complete -c pglock -n "__fish_pglock_using_subcommand release" -s f -l force -d 'Do not ask: terminate the holders\' sessions at once'
-complete -c pglock -n "__fish_pglock_using_subcommand release" -l dry-run -d 'Show whom it would end, and end nobody'
+complete -c pglock -n "__fish_pglock_using_subcommand release" -s f -l force -d 'Terminate the holders\' sessions at once, those of pglock too'
+complete -c pglock -n "__fish_pglock_using_subcommand release" -s y -l yes -d 'End sessions of other programs without a question; a pglock is still asked to stop'
+complete -c pglock -n "__fish_pglock_using_subcommand release" -l dry-run -d 'Show what it would do with whom, and do nothing'
 complete -c pglock -n "__fish_pglock_using_subcommand release" -s W -l password -d 'Ask for the password before connecting, even if one is known'
 complete -c pglock -n "__fish_pglock_using_subcommand release" -l no-password -d 'Never ask for a password'
 complete -c pglock -n "__fish_pglock_using_subcommand release" -s ? -l help -d 'Print help (-? is brief, --help is complete)'

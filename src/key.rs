@@ -13,7 +13,7 @@ use crate::exit::Fault;
 
 /// The key of an advisory lock in one of its two forms, which never conflict with one another
 /// (PostgreSQL documentation, 9.28.10 "Advisory Lock Functions").
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockKey {
     Bigint(i64),
     Pair(i32, i32),
@@ -90,6 +90,13 @@ impl LockKey {
     /// The first key of the locks in which a queue for this lock stands.
     pub fn queue_class(self) -> i32 {
         i32::from_be_bytes(leading(&Sha256::digest(format!("pglock queue {self}"))))
+    }
+
+    /// The key of the lock that asks a holder to let go: its first int4 is of what the holder's session is called,
+    /// the second is its backend. So nobody is asked who gets the lock next.
+    pub fn release_request(application_name: &str, backend_pid: i32) -> Self {
+        let digest = Sha256::digest(format!("pglock release {application_name}"));
+        Self::Pair(i32::from_be_bytes(leading(&digest)), backend_pid)
     }
 }
 

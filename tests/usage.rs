@@ -134,7 +134,6 @@ fn options_that_contradict_one_another_are_usage_errors() {
             "cannot be used with",
         ),
         (&["list", "--format", "xml"], "xml"),
-        (&["release", "-f", "--dry-run", "x"], "cannot be used with"),
         (&["release", "-f", "--pid", "x", "y"], "--pid"),
     ]);
 }
@@ -237,7 +236,7 @@ fn the_help_of_every_verb_names_its_options() {
         ),
         (
             "release",
-            vec!["--force", "--dry-run", "--pid", "--timeout"],
+            vec!["--force", "--yes", "--dry-run", "--pid", "--timeout"],
         ),
         ("key", vec![]),
     ];

@@ -1,12 +1,16 @@
 //! A session that owns its lock: watched by heartbeats, and released once.
 
+use std::collections::HashSet;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio_postgres::SimpleQueryMessage;
+use tokio_postgres::error::SqlState;
 
-use super::statements::{self, Grant, Keepalive, Proof, Token, queue};
-use super::{Request, Session, Wait};
+use super::statements::{self, Asking, Grant, Keepalive, Proof, Token, queue};
+use super::{Request, Scope, Session, Wait};
 use crate::connection::{self, Settings};
 use crate::lease::Lease;
 
@@ -16,9 +20,12 @@ const RELEASE_DEADLINE: Duration = Duration::from_secs(10);
 /// How long it may take to tell those who wait, once the lock is free.
 const WAKE_DEADLINE: Duration = Duration::from_secs(1);
 
-/// It was held until it was asked for, or freed; and whether others wait.
+/// It was held until the server answered, or freed it.
 enum Held {
     Unawaited,
+    /// Somebody asks for it.
+    Asked,
+    /// Others wait for it.
     Awaited,
 }
 
@@ -30,6 +37,14 @@ pub struct HeldLock {
     token: Option<Token>,
     lease: Lease,
     heartbeat: String,
+    attentive_heartbeat: String,
+    who_asks: String,
+    /// What goes before the next statement when one failed that may.
+    undo: Option<&'static str>,
+    /// Whom to tell of those who ask.
+    asking: Option<UnboundedSender<Asking>>,
+    /// Those who were told of.
+    told: HashSet<Asking>,
     release: String,
     wake: String,
     /// What is left to be done once the command runs.
@@ -60,6 +75,14 @@ impl HeldLock {
             token: grant.token,
             lease: request.lease,
             heartbeat: statements::heartbeat(request, grant, &session.server),
+            attentive_heartbeat: statements::attentive_heartbeat(request, grant, &session.server),
+            who_asks: statements::who_asks(request, grant, &session.server),
+            undo: match request.scope {
+                Scope::Session => None,
+                Scope::Transaction => Some(statements::UNDO),
+            },
+            asking: None,
+            told: HashSet::new(),
             release: statements::release(request, grant),
             wake: queue::wake(request),
             settle: queue::settle(request, wait),
@@ -102,11 +125,17 @@ impl HeldLock {
         self.session.socket.as_fd()
     }
 
+    /// Those who ask for the lock from now on, each once, as the heartbeats find them.
+    pub fn asking(&mut self) -> UnboundedReceiver<Asking> {
+        let (sender, asking) = unbounded_channel();
+        self.asking = Some(sender);
+        asking
+    }
+
     /// Has the server prove once, as at every heartbeat, that the lock is still held; why it could not.
     pub async fn prove(&mut self) -> Result<(), String> {
         let limit = self.lease.heartbeat_deadline();
-        let proof = prove(&mut self.session, &self.heartbeat);
-        timeout(limit, proof)
+        timeout(limit, self.beat())
             .await
             .unwrap_or_else(|_| Err(no_answer_within(limit)))
             .map(drop)
@@ -139,12 +168,51 @@ impl HeldLock {
             }
             let sent = Instant::now();
             let limit = self.lease.heartbeat_deadline();
-            let proof = prove(&mut self.session, &self.heartbeat);
-            match timeout_at(sent + limit, proof).await {
-                Ok(Ok(_)) => self.proven = sent,
+            match timeout_at(sent + limit, self.beat()).await {
+                Ok(Ok(held)) => {
+                    self.proven = sent;
+                    if matches!(held, Held::Asked) && timeout(limit, self.hear()).await.is_err() {
+                        return no_answer_within(limit);
+                    }
+                }
                 Ok(Err(cause)) => return cause,
                 Err(_) => return no_answer_within(limit),
             }
+        }
+    }
+
+    /// One heartbeat. A server without room for another lock can still prove this one.
+    async fn beat(&mut self) -> Result<Held, String> {
+        let answer = match self.session.ask(&self.attentive_heartbeat, None).await {
+            Err(error) if error.code().is_some_and(connection::is_full) => {
+                self.undo().await;
+                self.session.ask(&self.heartbeat, None).await
+            }
+            answer => answer,
+        };
+        judge(&mut self.session, answer).await
+    }
+
+    /// Finds out who asks for the lock, and tells of those who were not told of. A failure to do so harms nobody: the
+    /// next heartbeat shows what is wrong.
+    async fn hear(&mut self) {
+        let Some(asking) = &self.asking else {
+            return;
+        };
+        match self.session.ask(&self.who_asks, None).await {
+            Ok(messages) => {
+                let all = Asking::read(messages).into_iter();
+                let mut new = all.filter(|asks| self.told.insert(asks.clone()));
+                // Nobody may listen any more.
+                let _ = new.try_for_each(|new| asking.send(new));
+            }
+            Err(_) => self.undo().await,
+        }
+    }
+
+    async fn undo(&self) {
+        if let Some(undo) = self.undo {
+            let _ = self.session.ask(undo, None).await;
         }
     }
 
@@ -158,9 +226,12 @@ impl HeldLock {
 
     /// The same, and keeps the session.
     pub async fn free(mut self) -> Result<Session, String> {
-        let released = prove(&mut self.session, &self.release);
+        let released = async {
+            let answer = self.session.ask(&self.release, None).await;
+            judge(&mut self.session, answer).await
+        };
         match timeout(RELEASE_DEADLINE, released).await {
-            Ok(Ok(Held::Unawaited)) => Ok(self.session),
+            Ok(Ok(Held::Unawaited | Held::Asked)) => Ok(self.session),
             Ok(Ok(Held::Awaited)) => {
                 // Those who wait look for themselves if this fails.
                 let _ = timeout(WAKE_DEADLINE, self.session.ask(&self.wake, None)).await;
@@ -175,21 +246,31 @@ impl HeldLock {
     }
 }
 
+const NO_LONGER_HELD: &str = "the server says that this session no longer held it";
+
 fn no_answer_within(limit: Duration) -> String {
     let limit = humantime::format_duration(limit);
     format!("no answer to a heartbeat within {limit}")
 }
 
-/// Sends a statement that answers whether the lock was held; why it was not, or cannot be known to have been.
-async fn prove(session: &mut Session, statement: &str) -> Result<Held, String> {
-    match session.ask(statement, None).await.map(Proof::read) {
+/// Whether the lock was held, by the server's answer; why it was not, or cannot be known to have been.
+async fn judge(
+    session: &mut Session,
+    answer: Result<Vec<SimpleQueryMessage>, tokio_postgres::Error>,
+) -> Result<Held, String> {
+    match answer.map(Proof::read) {
         Ok(Proof::Held) => Ok(Held::Unawaited),
+        Ok(Proof::Asked) => Ok(Held::Asked),
         Ok(Proof::Awaited) => Ok(Held::Awaited),
         Ok(Proof::Elsewhere) => Err(
             "a pooler gave the session another backend (the lock stays on the former until the pooler closes that)"
                 .to_owned(),
         ),
-        Ok(Proof::Gone) => Err("the server says that this session no longer held it".to_owned()),
+        Ok(Proof::Gone) => Err(NO_LONGER_HELD.to_owned()),
+        // Neither can it have a savepoint.
+        Err(error) if error.code() == Some(&SqlState::NO_ACTIVE_SQL_TRANSACTION) => {
+            Err(NO_LONGER_HELD.to_owned())
+        }
         Err(error) if session.is_lost(&error) => Err(session.ended_by(&error).await),
         Err(error) => Err(connection::describe(&error)),
     }

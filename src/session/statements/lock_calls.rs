@@ -133,6 +133,15 @@ impl<'a> LockCalls<'a> {
     }
 }
 
+/// Whether another session holds that lock, in whichever mode; leaves nothing. Needs room in the server's lock table.
+pub fn is_taken(key: LockKey) -> String {
+    let arguments = arguments(key);
+    format!(
+        "CASE WHEN pg_catalog.pg_try_advisory_lock({arguments}) \
+             THEN NOT pg_catalog.pg_advisory_unlock({arguments}) ELSE true END"
+    )
+}
+
 fn arguments(key: LockKey) -> String {
     match key {
         LockKey::Bigint(key) => format!("'{key}'::pg_catalog.int8"),
