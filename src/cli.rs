@@ -234,7 +234,8 @@ pub struct JobArgs {
 
     /// Time between TERM and KILL when pglock itself stops the command [default: 10s]
     ///
-    /// It does so when the lock is lost while the command runs. At most half of the lease; with a lease of less
+    /// It does so when the lock is lost while the command runs, when somebody asks for it (`release`), and after
+    /// --max-runtime. At most half of the lease; with a lease of less
     /// than 30s the default is a third of it.
     #[arg(long, value_name = "DURATION")]
     pub grace: Option<String>,

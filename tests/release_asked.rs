@@ -8,6 +8,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use postgres::Client;
+use postgres::error::SqlState;
 
 use crate::support::{
     Pglock, PoolMode, Running, Server, Shutdown, Site, Waiter, Watchdog, assert_free,
@@ -339,7 +340,7 @@ fn a_server_without_room_for_another_lock_still_proves_those_that_are_held() {
     let mut hoarder = server.client();
     let hoard = "SELECT pg_advisory_lock(7, n) FROM generate_series(1, 100000) n";
     let full = hoarder.batch_execute(hoard).unwrap_err();
-    assert_eq!(full.code().map(|code| code.code()), Some("53200"));
+    assert_eq!(full.code().map(SqlState::code), Some("53200"));
     let failed = |name: &str| {
         let called = format!("] pglock: {name} (");
         let log = server.log();
@@ -370,6 +371,7 @@ fn whoever_takes_the_lock_meanwhile_is_never_stopped() {
     let (mut freed, mut nothing, mut stopped) = (0, 0, 0);
     for race in 0..RACES {
         let mut job = hold(&database, &[], "race");
+        let backend = holders(&mut canary, "race")[0].to_string();
         let next = Next::start(&database, race % 2 == 0);
         let stdin = job.take_stdin();
         let mut timer = client(&database);
@@ -380,7 +382,6 @@ fn whoever_takes_the_lock_meanwhile_is_never_stopped() {
             timer.batch_execute(&late).unwrap();
             drop(stdin);
         });
-        let backend = holders(&mut canary, "race")[0].to_string();
         let finished = release(&database, &["--pid", &backend, "race"]).run();
         finished.assert_silent();
         match finished.code {

@@ -1,16 +1,16 @@
 //! A session that owns its lock: watched by heartbeats, and released once.
 
-use std::collections::HashSet;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::error::SqlState;
 
+use super::attention::Attention;
 use super::statements::{self, Asking, Grant, Keepalive, Proof, Token, queue};
-use super::{Request, Scope, Session, Wait};
+use super::{Request, Session, Wait};
 use crate::connection::{self, Settings};
 use crate::lease::Lease;
 
@@ -36,15 +36,7 @@ pub struct HeldLock {
     slot: u32,
     token: Option<Token>,
     lease: Lease,
-    heartbeat: String,
-    attentive_heartbeat: String,
-    who_asks: String,
-    /// What goes before the next statement when one failed that may.
-    undo: Option<&'static str>,
-    /// Whom to tell of those who ask.
-    asking: Option<UnboundedSender<Asking>>,
-    /// Those who were told of.
-    told: HashSet<Asking>,
+    attention: Box<Attention>,
     release: String,
     wake: String,
     /// What is left to be done once the command runs.
@@ -74,15 +66,7 @@ impl HeldLock {
             slot: grant.choice,
             token: grant.token,
             lease: request.lease,
-            heartbeat: statements::heartbeat(request, grant, &session.server),
-            attentive_heartbeat: statements::attentive_heartbeat(request, grant, &session.server),
-            who_asks: statements::who_asks(request, grant, &session.server),
-            undo: match request.scope {
-                Scope::Session => None,
-                Scope::Transaction => Some(statements::UNDO),
-            },
-            asking: None,
-            told: HashSet::new(),
+            attention: Box::new(Attention::of(request, grant, &session.server)),
             release: statements::release(request, grant),
             wake: queue::wake(request),
             settle: queue::settle(request, wait),
@@ -127,9 +111,7 @@ impl HeldLock {
 
     /// Those who ask for the lock from now on, each once, as the heartbeats find them.
     pub fn asking(&mut self) -> UnboundedReceiver<Asking> {
-        let (sender, asking) = unbounded_channel();
-        self.asking = Some(sender);
-        asking
+        self.attention.tell()
     }
 
     /// Has the server prove once, as at every heartbeat, that the lock is still held; why it could not.
@@ -171,7 +153,11 @@ impl HeldLock {
             match timeout_at(sent + limit, self.beat()).await {
                 Ok(Ok(held)) => {
                     self.proven = sent;
-                    if matches!(held, Held::Asked) && timeout(limit, self.hear()).await.is_err() {
+                    if matches!(held, Held::Asked)
+                        && timeout(limit, self.attention.hear(&self.session))
+                            .await
+                            .is_err()
+                    {
                         return no_answer_within(limit);
                     }
                 }
@@ -181,39 +167,9 @@ impl HeldLock {
         }
     }
 
-    /// One heartbeat. A server without room for another lock can still prove this one.
     async fn beat(&mut self) -> Result<Held, String> {
-        let answer = match self.session.ask(&self.attentive_heartbeat, None).await {
-            Err(error) if error.code().is_some_and(connection::is_full) => {
-                self.undo().await;
-                self.session.ask(&self.heartbeat, None).await
-            }
-            answer => answer,
-        };
+        let answer = self.attention.beat(&self.session).await;
         judge(&mut self.session, answer).await
-    }
-
-    /// Finds out who asks for the lock, and tells of those who were not told of. A failure to do so harms nobody: the
-    /// next heartbeat shows what is wrong.
-    async fn hear(&mut self) {
-        let Some(asking) = &self.asking else {
-            return;
-        };
-        match self.session.ask(&self.who_asks, None).await {
-            Ok(messages) => {
-                let all = Asking::read(messages).into_iter();
-                let mut new = all.filter(|asks| self.told.insert(asks.clone()));
-                // Nobody may listen any more.
-                let _ = new.try_for_each(|new| asking.send(new));
-            }
-            Err(_) => self.undo().await,
-        }
-    }
-
-    async fn undo(&self) {
-        if let Some(undo) = self.undo {
-            let _ = self.session.ask(undo, None).await;
-        }
     }
 
     /// Frees the lock and waits until the server has confirmed it.

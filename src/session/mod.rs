@@ -1,6 +1,7 @@
 //! The only place that speaks SQL to take, watch and free a lock: [`Session`] → [`HeldLock`].
 
 mod attempt;
+mod attention;
 mod errors;
 mod held;
 mod link;
