@@ -198,7 +198,7 @@ fn a_held_lock_gives_75_and_one_line_that_names_the_holder() {
         holder.pid(),
         backend[0]
     );
-    let after = ", running sh -c 'echo ready; exec cat'\n";
+    let after = ", running sh -c 'echo ready; exec cat'; to free it: pglock release exit-busy\n";
 
     for words in [
         &["try", "exit-busy", "echo", "ran"][..],
