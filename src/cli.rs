@@ -484,7 +484,7 @@ pub const EXIT_STATUS: [(&str, &str); 13] = [
 ];
 
 /// The environment that pglock reads and sets, for --help and the manual page.
-pub const ENVIRONMENT: [(&str, &str); 7] = [
+pub const ENVIRONMENT: [(&str, &str); 9] = [
     (
         "PGLOCK_NAMESPACE",
         "as --namespace; empty means unset; set for the command if there is one",
@@ -512,6 +512,14 @@ pub const ENVIRONMENT: [(&str, &str); 7] = [
     (
         "PGLOCK_BACKEND_PID",
         "set for the command: the process ID of the server's backend that holds the lock",
+    ),
+    (
+        "PGLOCK_SLOT",
+        "set for the command with --slots: the number of its slot, from 0",
+    ),
+    (
+        "PGLOCK_TOKEN",
+        "set for the command with --token: 24 hexadecimal digits that rise with every acquisition",
     ),
 ];
 
