@@ -173,7 +173,7 @@ fn all_who_share_a_lock_are_asked_at_once_and_with_pid_only_one() {
 
     let slots = ["--slots", "2"];
     let [one, other] = [(); 2].map(|()| hold(&database, &slots, "slots"));
-    release(&database, &["several", "slots", "nothing"])
+    release(&database, &["--yes", "several", "slots", "nothing"])
         .run()
         .assert_code(0)
         .assert_silent();

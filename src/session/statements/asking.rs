@@ -5,7 +5,7 @@
 
 use tokio_postgres::SimpleQueryMessage;
 
-use super::lock_calls::is_taken;
+use super::lock_calls::if_taken;
 use super::pg_locks::is_key;
 use super::proof::{holders_comment, proving};
 use super::rows;
@@ -27,8 +27,7 @@ pub struct Asking {
 /// A heartbeat that also tells whether somebody asks for the lock. It needs room in the server's lock table, and fails
 /// where there is none.
 pub fn attentive_heartbeat(request: &Request, grant: &Grant, server: &Server) -> String {
-    let is_asked = is_taken(key(request, grant));
-    let answer = format!("CASE WHEN {is_asked} THEN 'asked' ELSE 'held' END");
+    let answer = if_taken(key(request, grant), "'asked'", "'held'");
     let comment = holders_comment(request, grant, server);
     let proof = in_scope(request, proving(request, grant, &answer));
     format!("{comment}{proof}")

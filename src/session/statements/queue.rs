@@ -6,7 +6,7 @@
 
 use tokio_postgres::SimpleQueryMessage;
 
-use super::lock_calls::is_taken;
+use super::lock_calls::if_taken;
 use super::shield::shielded;
 use super::{column, is_any_key, is_backend, rows};
 use crate::identity::Since;
@@ -198,7 +198,7 @@ fn wake_one(class: i32) -> String {
 
 /// Whether somebody waits; leaves nothing. Everything is qualified, for the hot path.
 pub fn is_awaited(request: &Request) -> String {
-    let awaited = classes(request).map(|class| is_taken(LockKey::Pair(class, 0)));
+    let awaited = classes(request).map(|class| if_taken(LockKey::Pair(class, 0), "true", "false"));
     awaited.collect::<Vec<_>>().join(" OR ")
 }
 
