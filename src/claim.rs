@@ -59,15 +59,15 @@ impl Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::LockName;
+    use crate::key::{LockName, Rule};
 
     fn lock(name: &str) -> Lock {
-        let name = name.to_owned();
-        LockName {
+        let name = LockName {
             namespace: None,
-            name,
-        }
-        .into()
+            name: name.to_owned(),
+            rule: Rule::default(),
+        };
+        name.try_into().expect("every name has a key")
     }
 
     #[test]

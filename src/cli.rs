@@ -1,4 +1,4 @@
-//! The command line, exactly as typed: clap types and nothing else.
+//! The command line, exactly as typed: clap types, and of pglock nothing but the words of its catalogue.
 
 #![allow(
     clippy::doc_markdown,
@@ -6,9 +6,16 @@
     reason = "doc comments are the help text, and a flag is a bool until it is resolved"
 )]
 
-use std::ffi::OsString;
+#[path = "cli/words.rs"]
+mod words;
 
-use clap::{ArgAction, ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{ArgAction, ArgGroup, Args, Parser, Subcommand, ValueEnum, ValueHint};
+
+use self::words::Words;
+use super::catalogue::{PROGRAMS, SCHEMES};
 
 /// Run a command while holding a PostgreSQL advisory lock.
 #[derive(Debug, Parser)]
@@ -18,7 +25,6 @@ use clap::{ArgAction, ArgGroup, Args, Parser, Subcommand, ValueEnum};
     version,
     max_term_width = 100,
     disable_help_flag = true,
-    disable_help_subcommand = true,
     subcommand_required = true,
     arg_required_else_help = false,
     long_about = "Run a command while holding a PostgreSQL advisory lock, so that of many hosts, \
@@ -102,6 +108,23 @@ pub struct ConnectionArgs {
     pub no_password: bool,
 }
 
+impl ConnectionArgs {
+    /// The options that say where to connect, as words of a command line.
+    pub fn as_typed(&self) -> Vec<String> {
+        let options = [
+            ("-d", &self.dbname),
+            ("-h", &self.host),
+            ("-p", &self.port),
+            ("-U", &self.username),
+        ];
+        let typed = options.into_iter().filter_map(|(option, value)| {
+            let value = value.as_ref()?;
+            Some([option.to_owned(), value.clone()])
+        });
+        typed.flatten().collect()
+    }
+}
+
 /// What pglock can be asked to do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
@@ -141,6 +164,10 @@ pub enum Verb {
     /// Print the key of each NAME, one a line; needs no server
     ///
     /// A bigint, or two int4 as A,B with --namespace: what pg_advisory_lock takes and pg_locks shows.
+    /// With --check it looks for names that share a key: exits 0 when there are none, 1 when there are.
+    #[command(
+        override_usage = "pglock key [OPTIONS] NAME...\n       pglock key [OPTIONS] --all NAME\n       pglock key [OPTIONS] --check FILE"
+    )]
     Key(KeyArgs),
 
     /// Say whether this connection is fit to hold locks
@@ -153,7 +180,7 @@ pub enum Verb {
 }
 
 /// How a NAME becomes a key.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct NamingArgs {
     /// Put NAME into this namespace: the two-integer form of the key
     ///
@@ -168,6 +195,50 @@ pub struct NamingArgs {
     /// Write a pair that begins with a minus sign after --: pglock key --raw -- -1,5
     #[arg(long)]
     pub raw: bool,
+
+    /// Turn NAME into a key as other software does [default: sha256]
+    ///
+    /// General: sha256, sha256-le, sha224, sha1, sha1-le, md5, hashtext, hashtextextended, crc32, crc32-signed,
+    /// fnv1-32, fnv1a-32, fnv1-64, fnv1a-64, java, dotnet, djb2x, djb2x-reversed, blake2b. Those of libraries that lock
+    /// by name: advisory-lock, closure-tree, distributed-lock, django-pglock, django-pglocks, heimdall, jakm-pglock,
+    /// oca-connector, pals, pg-lock, pglocker, sqlalchemy-dlock, sqlx, symfony, with-advisory-lock, yii. With --namespace
+    /// only hashes of 32 bits (NS and NAME are hashed to an int4 each), sha256 and heimdall go. `pglock key --all NAME`
+    /// shows what each gives, and pglock(1) says what it is.
+    #[arg(
+        long,
+        value_name = "SCHEME",
+        value_parser = Words(schemes),
+        hide_possible_values = true,
+        conflicts_with = "raw"
+    )]
+    pub hash: Option<String>,
+
+    /// Take the very lock that this program takes; NAME says for what, or is only a label
+    ///
+    /// rails-migrations, sqlx-migrate, golang-migrate and grafana lock a database: NAME is the database's name,
+    /// which must be the one that is connected to.
+    /// flyway and liquibase-sessionlock: SCHEMA,TABLE. Those that have but one lock (prisma-migrate, goose, tern, sqitch,
+    /// node-pg-migrate, kysely, ...) take any NAME, as a label. pglock(1) lists all programs and what NAME is to each.
+    #[arg(
+        long = "as",
+        value_name = "PROGRAM",
+        value_parser = Words(programs),
+        hide_possible_values = true,
+        conflicts_with_all = ["raw", "hash", "namespace"]
+    )]
+    pub program: Option<String>,
+}
+
+fn schemes() -> Vec<(&'static str, &'static str)> {
+    let words = SCHEMES.iter().map(|scheme| (scheme.word, scheme.gives));
+    words.collect()
+}
+
+fn programs() -> Vec<(&'static str, &'static str)> {
+    let words = PROGRAMS
+        .iter()
+        .filter_map(|program| Some((program.word?, program.title)));
+    words.collect()
 }
 
 /// Arguments of `run`: those of `try`, and how to wait.
@@ -212,7 +283,13 @@ pub struct JobArgs {
     pub shared: bool,
 
     /// Run STRING with /bin/sh -c
-    #[arg(short = 'c', long = "command", id = "shell", value_name = "STRING")]
+    #[arg(
+        short = 'c',
+        long = "command",
+        id = "shell",
+        value_name = "STRING",
+        value_hint = ValueHint::CommandString
+    )]
     pub shell: Option<OsString>,
 
     /// What of the server's holds the lock: the session, or one open transaction
@@ -243,22 +320,24 @@ pub struct JobArgs {
     /// Hold this lock, too; may be given several times
     ///
     /// All are taken together or none is, in one order whoever asks, so that no two wait for one another. The
-    /// names are read as NAME is.
+    /// names are read as NAME is. Who waits for several stands in the queue of each, but is passed by others while
+    /// only some of them are free.
     #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     pub also: Vec<String>,
 
-    /// Let at most N hold the lock at once, each in a slot of its own
+    /// Let at most N (1-100) hold the lock at once, each in a slot of its own
     ///
     /// COMMAND finds the number of its slot, from 0, in PGLOCK_SLOT. Slot 0 is the plain lock, so --slots 1 is the
-    /// ordinary lock. Everybody has to say the same N.
-    #[arg(long, value_name = "N", conflicts_with = "shared", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// ordinary lock. Everybody has to say the same N: whoever says more gets slots that the others do not count.
+    #[arg(long, value_name = "N", conflicts_with = "shared", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub slots: Option<u32>,
 
     /// Give COMMAND a fencing token in PGLOCK_TOKEN
     ///
     /// 24 hexadecimal digits that sort as text and rise with every acquisition in the cluster, across crashes and
     /// across the promotion of a standby: what is written with a token can refuse a lower one. It costs a message in
-    /// the write-ahead log, flushed to disk; with --scope transaction a second connection, too.
+    /// the write-ahead log, flushed to disk; with --scope transaction also a second connection, for which a pooler has to
+    /// have a backend left. A new cluster, as after a dump or pg_upgrade, begins anew.
     #[arg(long)]
     pub token: bool,
 
@@ -270,6 +349,8 @@ pub struct JobArgs {
     pub hold_at_least: Option<String>,
 
     /// Stop COMMAND when it has run this long: TERM, and KILL after the grace; exit with 124
+    ///
+    /// pglock does that, not the guardian: after kill -9 of pglock nothing limits the time.
     #[arg(long, value_name = "DURATION")]
     pub max_runtime: Option<String>,
 
@@ -306,7 +387,12 @@ pub struct JobArgs {
     /// Command to run, and its arguments; no shell is involved
     ///
     /// Everything from the first word of COMMAND on belongs to COMMAND, with or without --.
-    #[arg(id = "command", value_name = "COMMAND", trailing_var_arg = true)]
+    #[arg(
+        id = "command",
+        value_name = "COMMAND",
+        trailing_var_arg = true,
+        value_hint = ValueHint::CommandWithArguments
+    )]
     pub command: Vec<OsString>,
 }
 
@@ -343,8 +429,30 @@ pub struct ListArgs {
     pub json: bool,
 
     /// More columns: application, client, database, blocked by
+    ///
+    /// Of columns that do not fit the terminal the least important are left out; `| cat` shows all. COLUMNS in the
+    /// environment says how wide it is to be, also where there is no terminal.
     #[arg(long)]
     pub wide: bool,
+
+    /// Draw each waiter beneath one that it waits for, and what it holds itself beneath that
+    #[arg(long, conflicts_with_all = ["json", "quiet"])]
+    pub tree: bool,
+
+    /// Look again every SECONDS [default: 2], until q or Ctrl-C
+    ///
+    /// On a terminal the table is painted anew in place, space looks at once, and a connection that is lost is
+    /// opened again. Other formats, and where standard output is no terminal, come one after the other.
+    /// At least 0.1; 500ms and 1m are also read.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "2",
+        conflicts_with = "quiet"
+    )]
+    pub watch: Option<String>,
 
     /// Locks of all databases of the server, not only of the current one
     #[arg(short, long)]
@@ -368,6 +476,8 @@ pub enum Format {
     Json,
     /// RFC 4180, with a header line
     Csv,
+    /// OpenMetrics text: holders, waiters and their seconds by lock, as for the node exporter's textfile collector
+    Prometheus,
 }
 
 /// Which locks to free.
@@ -411,8 +521,24 @@ pub struct KeyArgs {
     #[command(flatten)]
     pub naming: NamingArgs,
 
+    /// A table of the keys that all schemes of --hash give NAME
+    ///
+    /// With --namespace only those that have keys in one.
+    #[arg(long, conflicts_with_all = ["hash", "program", "raw"])]
+    pub all: bool,
+
+    /// Look for names that share a key, among those in FILE, one a line; - is standard input
+    ///
+    /// A line for each pair; exits 1 when there is one. Empty lines are skipped, and a name may stand there twice.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["all", "name"])]
+    pub check: Option<PathBuf>,
+
     /// Names of the locks
-    #[arg(value_name = "NAME", required = true, allow_negative_numbers = true)]
+    #[arg(
+        value_name = "NAME",
+        required_unless_present = "check",
+        allow_negative_numbers = true
+    )]
     pub name: Vec<String>,
 }
 
@@ -451,7 +577,7 @@ pub const EXIT_STATUS: [(&str, &str); 13] = [
     ),
     (
         "0, 1",
-        "list -q: held, not held; release: freed, nothing was held",
+        "list -q: held, not held; release: freed, nothing was held; key --check: no key is shared, one is",
     ),
     (
         "75",
@@ -484,7 +610,7 @@ pub const EXIT_STATUS: [(&str, &str); 13] = [
 ];
 
 /// The environment that pglock reads and sets, for --help and the manual page.
-pub const ENVIRONMENT: [(&str, &str); 9] = [
+pub const ENVIRONMENT: [(&str, &str); 12] = [
     (
         "PGLOCK_NAMESPACE",
         "as --namespace; empty means unset; set for the command if there is one",
@@ -514,12 +640,24 @@ pub const ENVIRONMENT: [(&str, &str); 9] = [
         "set for the command: the process ID of the server's backend that holds the lock",
     ),
     (
+        "PGLOCK_HELD",
+        "set for the command, and read: what this pglock and those that run it hold, KEY@BACKEND_PID each, so that none waits for itself",
+    ),
+    (
         "PGLOCK_SLOT",
         "set for the command with --slots: the number of its slot, from 0",
     ),
     (
         "PGLOCK_TOKEN",
         "set for the command with --token: 24 hexadecimal digits that rise with every acquisition",
+    ),
+    (
+        "COLUMNS",
+        "how wide the output of list and check is to be, instead of the terminal's width",
+    ),
+    (
+        "NO_COLOR, TERM",
+        "list is coloured on a terminal, unless NO_COLOR is set or TERM is dumb",
     ),
 ];
 

@@ -11,6 +11,8 @@ pub enum Outcome {
     Done,
     /// `list -q` and `release` found nothing held.
     NothingHeld,
+    /// `key --check` found names that share a key.
+    KeysShared,
     /// The command ran to its end under the lock.
     Command(CommandEnd),
     /// Somebody else holds the lock; nothing was run.
@@ -42,7 +44,7 @@ impl Outcome {
     pub fn code(&self) -> u8 {
         match self {
             Self::Done => 0,
-            Self::NothingHeld => 1,
+            Self::NothingHeld | Self::KeysShared => 1,
             Self::Command(CommandEnd::Exited(code)) | Self::NotObtained { code, .. } => *code,
             Self::Command(CommandEnd::Killed { signal }) | Self::Interrupted { signal } => {
                 killed_by(*signal)
@@ -64,6 +66,7 @@ impl Outcome {
             }
             Self::Done
             | Self::NothingHeld
+            | Self::KeysShared
             | Self::Command(CommandEnd::Exited(_))
             | Self::NotObtained { .. }
             | Self::StillHeld(_)
@@ -79,7 +82,11 @@ impl Outcome {
             Self::NotObtained { message, .. } | Self::Lost(message) => message.as_slice(),
             Self::Overran(message) => std::slice::from_ref(message),
             Self::StillHeld(messages) | Self::Denied(messages) => messages,
-            Self::Done | Self::NothingHeld | Self::Command(_) | Self::Interrupted { .. } => &[],
+            Self::Done
+            | Self::NothingHeld
+            | Self::KeysShared
+            | Self::Command(_)
+            | Self::Interrupted { .. } => &[],
         }
     }
 }

@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use self::tree::{Member, Origin};
-pub use self::tree::{ancestors, children_of_this_process, is_stopped};
+pub use self::tree::{children_of_this_process, is_stopped};
 
 /// A command's process group, if it leads one, and all descendants, as long as they live: who was seen once stays a
 /// member when its parents have ended.

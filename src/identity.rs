@@ -2,14 +2,15 @@
 //!
 //! Two places, written and read here and nowhere else:
 //! - `application_name` (63 bytes of ASCII), which every role can see: `pglock: NAME (HOST:PID)`, with `?`
-//!   (or `~` for a shared lock) instead of `:` while the session waits, and `#KEY` where the name is raw or
-//!   does not fit; where there are slots `NAME#SLOT/SLOTS` or `NAME#SLOTS` stands for NAME;
+//!   (or `~` for a shared lock) instead of `:` while the session waits, `#RULE:NAME` where its key is not by
+//!   pglock's own rule, and `#KEY` where the name is raw or does not fit; where there are slots `NAME#SLOT/SLOTS` or
+//!   `NAME#SLOTS` stands for NAME;
 //! - a comment at the start of the query text, for roles that may read it: the whole name and more.
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 use crate::claim::Claim;
-use crate::key::{Lock, LockKey, LockName, Mode};
+use crate::key::{Lock, LockKey, LockName, Mode, Rule};
 
 /// The pglock process behind a session.
 #[derive(Debug)]
@@ -145,23 +146,21 @@ impl Identity {
         }));
         match &self.claim.lock.name {
             None => fields.push(("key", self.claim.lock.key.to_string())),
-            Some(LockName { namespace, name }) => {
-                fields.extend(
-                    namespace
-                        .as_deref()
-                        .map(|namespace| ("namespace", encode(namespace))),
-                );
-                fields.push(("name", encode(name)));
+            Some(lock) => {
+                fields.extend(foreign_rule(lock).map(|rule| ("rule", rule.to_owned())));
+                let namespace = lock.namespace.as_deref();
+                fields.extend(namespace.map(|namespace| ("namespace", encode(namespace))));
+                fields.push(("name", encode(&lock.name)));
             }
         }
         fields.extend(self.claim.also.iter().map(|also| match &also.name {
-            // All are in the namespace of the first.
+            // All are in the namespace of the first, and by its rule.
             Some(LockName { name, .. }) => ("also", encode(name)),
             None => ("also-key", also.key.to_string()),
         }));
         let mut length = 0;
         fields.retain(|(field, value)| {
-            length += value.len();
+            length += field.len() + value.len() + "=&".len();
             length <= LONGEST_NAME_IN_QUERY
                 || !matches!(*field, "namespace" | "name" | "also" | "also-key")
         });
@@ -194,22 +193,21 @@ fn shortened(command: &str) -> String {
     }
 }
 
-/// `NAME`, `NAMESPACE|NAME` or `#KEY`.
+/// `NAME`, `NAMESPACE|NAME`, `#RULE:` and one of these, or `#KEY`.
 fn label(lock: &Lock) -> String {
     let encode = |text: &str| utf8_percent_encode(text, LABEL).to_string();
-    match &lock.name {
-        None => format!("#{}", lock.key),
-        Some(LockName {
-            namespace: Some(namespace),
-            name,
-        }) => {
-            format!("{}|{}", encode(namespace), encode(name))
-        }
-        Some(LockName {
-            namespace: None,
-            name,
-        }) => encode(name),
-    }
+    let Some(name) = &lock.name else {
+        return format!("#{}", lock.key);
+    };
+    let rule = foreign_rule(name).map(|rule| format!("#{rule}:"));
+    let namespace = name.namespace.as_deref();
+    let namespace = namespace.map(|namespace| encode(namespace) + "|");
+    rule.unwrap_or_default() + &namespace.unwrap_or_default() + &encode(&name.name)
+}
+
+/// The word for the rule, where it is not pglock's own.
+fn foreign_rule(name: &LockName) -> Option<&'static str> {
+    (!name.rule.is_own()).then(|| name.rule.word())
 }
 
 /// A host name is ASCII by its own rules (RFC 1123); anything else is encoded.
@@ -260,6 +258,7 @@ impl Told {
         let Some(fields) = query.strip_prefix(COMMENT_START) else {
             return;
         };
+        let mut rule = Some(Rule::default());
         let mut namespace = None;
         let mut name = None;
         let mut also = Vec::new();
@@ -268,6 +267,7 @@ impl Told {
                 "host" => self.host = Some(value),
                 "waiting" => self.since = value.parse().ok().map(Since::Waiting),
                 "held" => self.since = value.parse().ok().map(Since::Held),
+                "rule" => rule = Rule::of(&value),
                 "namespace" => namespace = Some(value),
                 "name" => name = Some(value),
                 "also" => also.push(value),
@@ -276,12 +276,13 @@ impl Told {
                 _ => {}
             }
         }
-        self.also.extend(also.into_iter().map(|name| {
-            let namespace = namespace.clone();
-            Lock::from(LockName { namespace, name })
-        }));
-        if let Some(name) = name {
-            self.lock = Some(LockName { namespace, name }.into());
+        if let Some(rule) = rule {
+            let also = also.into_iter();
+            let also = also.filter_map(|name| named(rule, namespace.clone(), name));
+            self.also.extend(also);
+            if let Some(name) = name {
+                self.lock = named(rule, namespace, name);
+            }
         }
     }
 }
@@ -319,15 +320,28 @@ fn without_slots(label: &str) -> (&str, Option<u32>, Option<u32>) {
 }
 
 fn lock_of_label(label: &str) -> Option<Lock> {
-    if let Some(key) = label.strip_prefix('#') {
-        return raw(key);
-    }
+    let (rule, label) = match label.strip_prefix('#') {
+        None => (Rule::default(), label),
+        Some(rest) => match rest.split_once(':') {
+            None => return raw(rest),
+            Some((rule, label)) => (Rule::of(rule)?, label),
+        },
+    };
     let (namespace, name) = match label.split_once('|') {
         Some((namespace, name)) => (Some(decoded(namespace)), name),
         None => (None, label),
     };
-    let name = decoded(name);
-    Some(LockName { namespace, name }.into())
+    named(rule, namespace, decoded(name))
+}
+
+/// What is no lock by its own rule was not told by pglock.
+fn named(rule: Rule, namespace: Option<String>, name: String) -> Option<Lock> {
+    let name = LockName {
+        namespace,
+        name,
+        rule,
+    };
+    name.try_into().ok()
 }
 
 fn raw(key: &str) -> Option<Lock> {
@@ -344,12 +358,14 @@ mod tests {
     use super::*;
 
     fn identity(namespace: Option<&str>, name: &str) -> Identity {
-        let name = LockName {
-            namespace: namespace.map(str::to_owned),
-            name: name.to_owned(),
-        };
+        by_rule(Rule::default(), namespace, name)
+    }
+
+    fn by_rule(rule: Rule, namespace: Option<&str>, name: &str) -> Identity {
+        let namespace = namespace.map(str::to_owned);
+        let lock = named(rule, namespace, name.to_owned()).expect("it has a key");
         Identity {
-            claim: Claim::of(name.into()),
+            claim: Claim::of(lock),
             host: "web-1.example".to_owned(),
             wrapper_pid: 4242,
             command: "sh -c 'x && y' */ &=% /* /".to_owned(),
@@ -397,6 +413,36 @@ mod tests {
     }
 
     #[test]
+    fn the_rule_is_told_with_the_name_in_both_places() {
+        for (word, namespace, name) in [
+            ("crc32", None, "plumless"),
+            ("hashtext", Some("a|b"), "#x:y"),
+            ("golang-migrate", None, "app,public"),
+        ] {
+            let rule = Rule::of(word).expect("known");
+            let said = by_rule(rule, namespace, name);
+            let label = said.application_name(Stage::Holding(0));
+            assert_eq!(
+                lock_told(&label, "").as_ref(),
+                Some(&said.claim.lock),
+                "{label}"
+            );
+            let query = said.comment(None, true);
+            assert_eq!(lock_told("pglock: #1 (h:1)", &query), Some(said.claim.lock));
+        }
+        assert_eq!(lock_told("pglock: #no-such-rule:x (h:1)", ""), None);
+        let unknown = "/*pglock rule=no-such-rule&name=x */";
+        assert_eq!(
+            lock_told("pglock: #1 (h:1)", unknown).and_then(|lock| lock.name),
+            None
+        );
+    }
+
+    fn lock_told(application_name: &str, query: &str) -> Option<Lock> {
+        Told::by(application_name, query).expect("recognised").lock
+    }
+
+    #[test]
     fn an_application_name_fits_and_keeps_the_key_whatever_the_name() {
         for name in ["x", &"n".repeat(200), "漢漢漢漢漢漢漢"] {
             let mut said = identity(None, name);
@@ -421,8 +467,7 @@ mod tests {
                 said.claim.also = ["x", "y&z"]
                     .map(|also| {
                         let namespace = namespace.map(str::to_owned);
-                        let name = also.to_owned();
-                        LockName { namespace, name }.into()
+                        named(Rule::default(), namespace, also.to_owned()).expect("it has a key")
                     })
                     .to_vec();
                 let comment = said.comment(None, true);

@@ -1,7 +1,17 @@
 //! From a NAME to the key of its lock.
 //!
-//! The key is computed here, never by the server. In SQL the same:
+//! The key is computed here, never by the server. In SQL the same, unless another [`Rule`] was asked for:
 //! `('x'||left(encode(sha256(convert_to(NAME,'UTF8')),'hex'),16))::bit(64)::bigint`.
+
+mod distributed_lock;
+mod formula;
+mod hash;
+mod lookup3;
+mod phash2;
+mod rule;
+mod text_hashes;
+#[cfg(test)]
+mod vectors;
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,6 +19,8 @@ use std::str::FromStr;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+pub use self::distributed_lock::name as name_in_distributed_lock;
+pub use self::rule::Rule;
 use crate::exit::Fault;
 
 /// The key of an advisory lock in one of its two forms, which never conflict with one another
@@ -27,11 +39,12 @@ pub enum Mode {
     Shared,
 }
 
-/// A descriptive name, alone or in a namespace.
+/// A descriptive name, alone or in a namespace, and the rule by which it becomes a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockName {
     pub namespace: Option<String>,
     pub name: String,
+    pub rule: Rule,
 }
 
 /// A lock as the user speaks of it: by name, or by its bare key.
@@ -43,20 +56,32 @@ pub struct Lock {
 }
 
 impl LockName {
-    /// The first key of every lock in `namespace`.
-    pub fn namespace_key(namespace: &str) -> i32 {
-        i32::from_be_bytes(leading(&Sha256::digest(namespace)))
+    /// The key; why there is none, in words for the user.
+    pub fn key(&self) -> Result<LockKey, String> {
+        self.rule.key(self.namespace.as_deref(), &self.name)
     }
 
-    /// The first 8 bytes of SHA-256(name), big-endian; in a namespace the first 4 of each.
-    pub fn key(&self) -> LockKey {
-        let name = Sha256::digest(&self.name);
-        match &self.namespace {
-            None => LockKey::Bigint(i64::from_be_bytes(leading(&name))),
-            Some(namespace) => LockKey::Pair(
-                Self::namespace_key(namespace),
-                i32::from_be_bytes(leading(&name)),
-            ),
+    /// The database that this lock is for, where a program has one for each.
+    pub fn database(&self) -> Option<&str> {
+        match self.rule {
+            Rule::As(program) if program.is_per_database() => {
+                program.values(&self.name).ok()?.first().copied()
+            }
+            Rule::As(_) | Rule::Hash(_) => None,
+        }
+    }
+
+    /// Whether `other`, which has the same key, is another lock that it shares the key with by chance.
+    ///
+    /// By which rule it got there does not matter; what a program's rule gives was meant.
+    pub fn collides_with(&self, other: &Self) -> bool {
+        match (self.rule, other.rule) {
+            (Rule::Hash(_), Rule::Hash(_)) => {
+                (&self.namespace, &self.name) != (&other.namespace, &other.name)
+            }
+            (rule, other_rule) => {
+                rule == other_rule && !rule.means_the_same(&self.name, &other.name)
+            }
         }
     }
 }
@@ -74,6 +99,14 @@ impl Lock {
 }
 
 impl LockKey {
+    /// Which of the two forms it has, as `list --json` calls it.
+    pub fn form(self) -> &'static str {
+        match self {
+            Self::Bigint(_) => "bigint",
+            Self::Pair(..) => "int4,int4",
+        }
+    }
+
     /// The key of one of the slots of a lock that several may hold at once; slot 0 is the lock itself.
     ///
     /// The others' are the first 8 bytes of SHA-256(`pglock slot KEY SLOT`), big-endian; in a namespace they stay
@@ -82,7 +115,7 @@ impl LockKey {
         let digest = Sha256::digest(format!("pglock slot {self} {slot}"));
         match self {
             _ if slot == 0 => self,
-            Self::Bigint(_) => Self::Bigint(i64::from_be_bytes(leading(&digest))),
+            Self::Bigint(_) => Self::Bigint(big_endian(&digest)),
             Self::Pair(first, _) => Self::Pair(first, i32::from_be_bytes(leading(&digest))),
         }
     }
@@ -104,12 +137,22 @@ fn leading<const N: usize>(digest: &[u8]) -> [u8; N] {
     std::array::from_fn(|at| digest[at])
 }
 
-impl From<LockName> for Lock {
-    fn from(name: LockName) -> Self {
-        Self {
-            key: name.key(),
+fn big_endian(digest: &[u8]) -> i64 {
+    i64::from_be_bytes(leading(digest))
+}
+
+fn little_endian(digest: &[u8]) -> i64 {
+    i64::from_le_bytes(leading(digest))
+}
+
+impl TryFrom<LockName> for Lock {
+    type Error = String;
+
+    fn try_from(name: LockName) -> Result<Self, String> {
+        Ok(Self {
+            key: name.key()?,
             name: Some(name),
-        }
+        })
     }
 }
 
@@ -122,19 +165,22 @@ impl fmt::Display for LockKey {
     }
 }
 
-/// As a person reads it: `nightly-report`, `billing/nightly-report`, `key 42`.
+/// As a person reads it: `nightly-report`, `billing/nightly-report`.
+impl fmt::Display for LockName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            None => f.write_str(&self.name),
+            Some(namespace) => write!(f, "{namespace}/{}", self.name),
+        }
+    }
+}
+
+/// The same, or `key 42`.
 impl fmt::Display for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
             None => write!(f, "key {}", self.key),
-            Some(LockName {
-                namespace: None,
-                name,
-            }) => f.write_str(name),
-            Some(LockName {
-                namespace: Some(namespace),
-                name,
-            }) => write!(f, "{namespace}/{name}"),
+            Some(name) => name.fmt(f),
         }
     }
 }
@@ -168,8 +214,10 @@ mod tests {
         LockName {
             namespace: namespace.map(str::to_owned),
             name: name.to_owned(),
+            rule: Rule::default(),
         }
         .key()
+        .expect("every name has one")
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod acquire;
 mod attendant;
 mod canary;
+mod catalogue;
 mod child;
 mod claim;
 mod cli;
@@ -14,6 +15,7 @@ mod environment;
 mod exit;
 mod family;
 mod guardian;
+mod holding;
 mod identity;
 mod inventory;
 mod key;
@@ -30,8 +32,8 @@ mod text;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser as _};
 
 use crate::cli::Cli;
 use crate::exit::{Fault, Outcome};
@@ -85,6 +87,16 @@ fn help_or_usage_error(error: &clap::Error) -> ExitCode {
     }
 }
 
+/// The verb whose help is the right one, as far as the arguments can be understood.
+fn command_meant() -> String {
+    let command = Cli::command().ignore_errors(true);
+    let matches = command.try_get_matches().ok();
+    let verb = matches
+        .as_ref()
+        .and_then(|matches| matches.subcommand_name());
+    verb.map_or("pglock".to_owned(), |verb| format!("pglock {verb}"))
+}
+
 /// clap's message on one line, without its label and usage, and of its tips only what was perhaps meant.
 fn on_one_line(rendered: &str) -> String {
     let paragraph = rendered.split("\n\n").next().unwrap_or_default();
@@ -97,8 +109,9 @@ fn on_one_line(rendered: &str) -> String {
         .filter(|tip| tip.contains("similar"))
         .map(|tip| format!("; {tip}"));
     format!(
-        "{}{}; see pglock --help",
+        "{}{}; see {} --help",
         words.join(" "),
-        meant.collect::<String>()
+        meant.collect::<String>(),
+        command_meant()
     )
 }

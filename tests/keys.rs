@@ -144,7 +144,7 @@ fn printed(pglock: Pglock) -> String {
 }
 
 /// 200 names of 1 to 40 characters, most of which are unusual in names.
-fn random_names() -> Vec<String> {
+pub fn random_names() -> Vec<String> {
     let characters: Vec<char> = "abcXYZ019 -_/.:'\"\\%*[]#|\n\t\u{1}éß漢字😀\u{202e}"
         .chars()
         .collect();

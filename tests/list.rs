@@ -35,7 +35,7 @@ const KEYS: [&str; 22] = [
 ];
 
 /// Names that some layer on their way could mistake for something else.
-const ODD_NAMES: [&str; 12] = [
+pub const ODD_NAMES: [&str; 12] = [
     "two words",
     " blanks at both ends ",
     "it's \"quoted\" \\'twice\\'",
@@ -476,6 +476,35 @@ fn a_role_without_rights_sees_who_holds_but_not_since_when_and_what() {
 }
 
 #[test]
+fn a_role_without_rights_is_told_once_which_grant_would_help() {
+    let database = database();
+    let nobody = Server::shared().role("NOSUPERUSER");
+    let _holders = [7, 8].map(|key| holding(&database, &format!("pg_advisory_lock({key})")));
+    let grant = format!("GRANT pg_read_all_stats TO {nobody}");
+    for options in [&[][..], &["--wide"], &["--tree"]] {
+        let finished = list(&database, options).args(["-U", &nobody]).run();
+        finished
+            .assert_code(0)
+            .assert_one_message()
+            .assert_stderr_has(&grant);
+        finished.assert(finished.stdout.contains(" ? "), "a question mark");
+    }
+    let others = [
+        &["--json"][..],
+        &["--format", "csv"],
+        &["--format", "prometheus"],
+        &["-q"],
+    ];
+    for options in others {
+        let finished = list(&database, options).args(["-U", &nobody]).run();
+        finished.assert_code(0).assert_stderr("");
+    }
+    Server::shared().execute(&grant);
+    let finished = list(&database, &["-U", &nobody]).run();
+    finished.assert_code(0).assert_stderr("");
+}
+
+#[test]
 fn a_shown_name_always_hashes_to_the_shown_key() {
     let database = database();
     let mut liar = holding(&database, "pg_advisory_lock(42)");
@@ -489,119 +518,6 @@ fn a_shown_name_always_hashes_to_the_shown_key() {
         let shown = set_of(&views, ["name", "namespace", "key", "state"]);
         let expected = json!([null, null, "42", "held"]).to_string();
         assert_eq!(shown, [expected].into(), "{lie}");
-    }
-}
-
-#[test]
-fn the_table_has_a_header_and_a_line_for_each_lock() {
-    let database = database();
-    let mut foreign = holding(&database, "pg_advisory_lock(42)");
-    let _ours = held_by_pglock(&database, Some("billing"), "nightly report");
-    for options in [&[][..], &["--format", "table"]] {
-        let finished = list(&database, options).run();
-        finished.assert_code(0).assert_stderr("");
-        let lines: Vec<&str> = finished.stdout.lines().collect();
-        finished.assert(lines.len() == 3, "a header and two lines");
-        let header: Vec<&str> = lines[0].split_whitespace().collect();
-        let narrow = "NAME KEY STATE MODE PID USER HOST SINCE COMMAND";
-        assert_eq!(header.join(" "), narrow);
-        let foreign_line = lines.iter().find(|line| line.contains(" 42 ")).unwrap();
-        let cells: Vec<&str> = foreign_line.split_whitespace().collect();
-        let pid = backend_pid(&mut foreign).to_string();
-        let expected = [
-            "?",
-            "42",
-            "held",
-            "exclusive",
-            &pid,
-            "postgres",
-            "[local]",
-            "?",
-            "?",
-        ];
-        assert_eq!(cells, expected);
-        let ours = lines
-            .iter()
-            .find(|line| line.starts_with("billing/nightly report "));
-        let ours = ours.unwrap();
-        for cell in [
-            &key(Some("billing"), "nightly report"),
-            &host_name(),
-            "sh -c",
-        ] {
-            assert!(ours.contains(cell), "{finished:?}");
-        }
-    }
-}
-
-#[test]
-fn wide_adds_columns() {
-    let database = database();
-    let mut holder = holding(&database, "pg_advisory_lock(42)");
-    let pid = backend_pid(&mut holder);
-    let _waiter = Waiter::start(Server::shared(), &database, "pg_advisory_lock(42)");
-    let finished = list(&database, &["--wide"]).run();
-    finished.assert_code(0).assert_stderr("");
-    let lines: Vec<&str> = finished.stdout.lines().collect();
-    finished.assert(lines.len() == 3, "a header and two lines");
-    assert!(lines[0].ends_with(&header_end(lines[0])), "{finished:?}");
-    let waiting = lines
-        .iter()
-        .find(|line| line.contains(" waiting "))
-        .unwrap();
-    let cells: Vec<&str> = waiting.split_whitespace().collect();
-    let more = ["test", "[local]", &database, &pid.to_string()];
-    assert!(cells.ends_with(&more), "{finished:?}");
-}
-
-/// The wide table's last titles with the blanks that stand between them in this header.
-fn header_end(header: &str) -> String {
-    let start = header.find("APPLICATION").expect("a wide header");
-    let titles: Vec<&str> = header[start..].split("  ").map(str::trim).collect();
-    let titles: Vec<&str> = titles
-        .into_iter()
-        .filter(|title| !title.is_empty())
-        .collect();
-    assert_eq!(titles, ["APPLICATION", "CLIENT", "DATABASE", "BLOCKED BY"]);
-    header[start..].to_owned()
-}
-
-#[test]
-fn nothing_that_a_session_says_of_itself_reaches_the_terminal_raw() {
-    let database = database();
-    let _ours = held_by_pglock(&database, None, "a\nb\x1b[2J\u{202e}c");
-    let mut liar = holding(&database, "pg_advisory_lock(42)");
-    let lie = "/*pglock host=%1b]0;x%07&pid=1&command=%1b[2J%0a%c2%9b1m\u{2066}x*/
-        SET application_name = E'pglock: #42 (\x1b[2J\\nh:1)'";
-    liar.batch_execute(lie).unwrap();
-    for options in [&[][..], &["--wide"]] {
-        let finished = list(&database, options).run();
-        finished.assert_code(0).assert_stderr("");
-        let lines = finished.stdout.lines().count();
-        finished
-            .assert(lines == 3, "a header and two lines")
-            .assert_stdout_has("a\\nb\\u{1b}[2J\\u{202e}c");
-        let raw = |c: char| (c.is_control() && c != '\n') || "\u{202e}\u{2066}".contains(c);
-        finished.assert(!finished.stdout.contains(raw), "no control character");
-    }
-}
-
-#[test]
-fn on_a_terminal_the_table_is_no_wider_than_the_window() {
-    let database = database();
-    let _holders = [
-        held_by_pglock(&database, None, &"long name ".repeat(20)),
-        held_by_pglock(&database, Some("ns"), &"漢".repeat(30)),
-        held_by_pglock(&database, None, &"x".repeat(150)),
-    ];
-    for options in [&[][..], &["--wide"]] {
-        let finished = list(&database, options).on_terminal().wait();
-        finished.assert_code(0).assert_stdout_has("NAME");
-        for line in finished.stdout.lines() {
-            let wide = line.chars().filter(|c| *c >= '\u{1100}').count();
-            let width = line.trim_end_matches('\r').chars().count() + wide;
-            finished.assert(width <= 80, &format!("at most 80 columns in {line:?}"));
-        }
     }
 }
 
@@ -802,6 +718,9 @@ fn a_reader_that_has_gone_is_no_fault() {
         &["list"][..],
         &["list", "--json"],
         &["list", "--format", "csv"],
+        &["list", "--format", "prometheus"],
+        &["list", "--tree"],
+        &["list", "--watch=0.1"],
         &["key", "x"],
         &["--help"],
     ] {
@@ -869,49 +788,49 @@ fn query_start(pid: i32) -> String {
         .get(0)
 }
 
-fn host_name() -> String {
+pub fn host_name() -> String {
     nix::unistd::gethostname().unwrap().into_string().unwrap()
 }
 
-fn database() -> String {
+pub fn database() -> String {
     Server::shared().database()
 }
 
-fn pglock(database: &str) -> Pglock {
+pub fn pglock(database: &str) -> Pglock {
     Pglock::new(Server::shared()).env("PGDATABASE", database)
 }
 
-fn list(database: &str, words: &[&str]) -> Pglock {
+pub fn list(database: &str, words: &[&str]) -> Pglock {
     pglock(database).arg("list").args(words)
 }
 
 /// What `list --json` with these further words gives.
 #[track_caller]
-fn listed(database: &str, words: &[&str]) -> Vec<Value> {
+pub fn listed(database: &str, words: &[&str]) -> Vec<Value> {
     parsed(&list(database, &["--json"]).args(words).run())
 }
 
 #[track_caller]
-fn parsed(finished: &Finished) -> Vec<Value> {
+pub fn parsed(finished: &Finished) -> Vec<Value> {
     finished.assert_code(0).assert_stderr("");
     serde_json::from_str(&finished.stdout).unwrap_or_else(|error| panic!("{error}: {finished:?}"))
 }
 
 /// Each view's values of these keys, as JSON arrays.
-fn set_of<const N: usize>(views: &[Value], keys: [&str; N]) -> BTreeSet<String> {
+pub fn set_of<const N: usize>(views: &[Value], keys: [&str; N]) -> BTreeSet<String> {
     let row = |view: &Value| Value::Array(keys.map(|key| view[key].clone()).to_vec()).to_string();
     views.iter().map(row).collect()
 }
 
 #[track_caller]
-fn of_pid(views: &[Value], pid: i32) -> &Value {
+pub fn of_pid(views: &[Value], pid: i32) -> &Value {
     let view = views.iter().find(|view| view["pid"] == pid);
     view.unwrap_or_else(|| panic!("no {pid} in {views:#?}"))
 }
 
 /// The key as `pglock key` gives it.
 #[track_caller]
-fn key(namespace: Option<&str>, name: &str) -> String {
+pub fn key(namespace: Option<&str>, name: &str) -> String {
     let namespace = namespace.map(|namespace| format!("--namespace={namespace}"));
     let pglock = Pglock::without_server().arg("key").args(namespace);
     let finished = pglock.args(["--", name]).run();
@@ -921,7 +840,7 @@ fn key(namespace: Option<&str>, name: &str) -> String {
 
 /// As [`Pglock::hold`], also for names that begin like an option.
 #[track_caller]
-fn held_by_pglock(database: &str, namespace: Option<&str>, name: &str) -> Running {
+pub fn held_by_pglock(database: &str, namespace: Option<&str>, name: &str) -> Running {
     let namespace = namespace.map(|namespace| format!("--namespace={namespace}"));
     let words = ["--", name, "sh", "-c", "echo ready; exec cat >/dev/null"];
     let mut running = pglock(database)
@@ -934,13 +853,13 @@ fn held_by_pglock(database: &str, namespace: Option<&str>, name: &str) -> Runnin
 }
 
 #[track_caller]
-fn client(database: &str) -> Client {
+pub fn client(database: &str) -> Client {
     Server::shared().client_as(database, "postgres")
 }
 
 /// A session of another program that has called this for locks.
 #[track_caller]
-fn holding(database: &str, calls: &str) -> Client {
+pub fn holding(database: &str, calls: &str) -> Client {
     let mut client = client(database);
     client.batch_execute(&format!("SELECT {calls}")).unwrap();
     client

@@ -1,6 +1,7 @@
 //! `--slots`: at most so many at once, each in a slot of its own.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -167,11 +168,9 @@ fn slots_in_a_transaction_behind_a_pooler() {
         .assert_code(75)
         .assert_stderr_has("2 of 2 slots of pooled are held");
     first.let_go().assert_code(0);
-    within(
-        std::time::Duration::from_secs(5),
-        "the other slot alone",
-        || holders(&mut site.server_client(), "pooled").is_empty(),
-    );
+    within(Duration::from_secs(5), "the other slot alone", || {
+        holders(&mut site.server_client(), "pooled").is_empty()
+    });
     pglock().hold("pooled").let_go().assert_code(0);
     second.let_go().assert_code(0);
 }
@@ -180,7 +179,7 @@ fn slots_in_a_transaction_behind_a_pooler() {
 fn only_numbers_that_make_sense_are_slots() {
     for words in [
         &["--slots", "0", "odd", "true"][..],
-        &["--slots", "1001", "odd", "true"],
+        &["--slots", "101", "odd", "true"],
         &["--slots", "-1", "odd", "true"],
         &["--slots", "2", "--shared", "odd", "true"],
     ] {
@@ -190,7 +189,7 @@ fn only_numbers_that_make_sense_are_slots() {
     let words = [
         "run",
         "--slots",
-        "1000",
+        "100",
         "all",
         "sh",
         "-c",
@@ -230,4 +229,25 @@ fn held_slots(server: &Server, name: &str) -> usize {
     let locks: Value = serde_json::from_str(&listed.stdout).unwrap();
     let locks = locks.as_array().unwrap();
     locks.iter().filter(|lock| lock["state"] == "held").count()
+}
+
+#[test]
+fn who_waits_for_the_plain_lock_does_not_keep_the_other_slots_from_others() {
+    let server = Server::start();
+    let plain = Pglock::new(&server).hold("mixed");
+    let waiter = Pglock::new(&server).args(["run", "mixed", "true"]).spawn();
+    until("its ticket", || tickets(&mut server.client()) == 1);
+    let words = ["run", "-w", "20s", "--slots", "3", "mixed"];
+    let beside = Pglock::new(&server)
+        .args(words)
+        .args(["sh", "-c", "echo $PGLOCK_SLOT"]);
+    let beside = beside.run();
+    beside.assert_code(0).assert_stdout("1\n").assert_stderr("");
+    assert!(
+        beside.took < Duration::from_millis(1500),
+        "{:?}",
+        beside.took
+    );
+    plain.let_go().assert_code(0);
+    waiter.wait().assert_code(0);
 }

@@ -12,7 +12,7 @@ fn what_is_no_command_of_pglock_is_a_usage_error() {
     assert_usage_errors(&[
         (&[], "subcommand"),
         (&["bogus"], "bogus"),
-        (&["help"], "help"),
+        (&["help", "bogus"], "bogus"),
         (&["--bogus"], "--bogus"),
         (&["--bogus", "run", "x", "true"], "--bogus"),
         (&["run", "--bogus", "x", "true"], "--bogus"),
@@ -134,6 +134,9 @@ fn options_that_contradict_one_another_are_usage_errors() {
             "cannot be used with",
         ),
         (&["list", "--format", "xml"], "xml"),
+        (&["list", "--watch", "-q"], "cannot be used with"),
+        (&["list", "--watch=0"], "--watch"),
+        (&["list", "--watch=soon"], "--watch"),
         (&["release", "-f", "--pid", "x", "y"], "--pid"),
     ]);
 }
@@ -192,6 +195,44 @@ fn help_and_version_go_to_standard_output() {
 }
 
 #[test]
+fn help_is_also_a_subcommand() {
+    for verb in ["", "run", "try", "list", "release", "key", "check"] {
+        let asked = |words: &[&str]| {
+            let words = words.iter().filter(|word| !word.is_empty());
+            let help = Pglock::without_server().args(words).run();
+            help.assert_code(0).assert_stderr("");
+            help.stdout
+        };
+        assert_eq!(asked(&["help", verb]), asked(&[verb, "--help"]));
+    }
+}
+
+#[test]
+fn a_usage_error_names_the_help_of_what_was_meant() {
+    assert_usage_errors(&[
+        (&[], "; see pglock --help"),
+        (&["bogus"], "; see pglock --help"),
+        (&["list", "--bogus"], "; see pglock list --help"),
+        (
+            &["-d", "run", "list", "--bogus"],
+            "; see pglock list --help",
+        ),
+        (&["list", "--format", "xml"], "; see pglock list --help"),
+        (&["run", "x"], "; see pglock run --help"),
+        (&["run", "-w"], "; see pglock run --help"),
+        (
+            &["try", "-E", "999", "x", "true"],
+            "; see pglock try --help",
+        ),
+        (&["key"], "; see pglock key --help"),
+        (
+            &["release", "--pid", "x", "y"],
+            "; see pglock release --help",
+        ),
+    ]);
+}
+
+#[test]
 fn h_is_the_host_as_in_psql_and_never_help() {
     let host = |words: &[&str]| Pglock::without_server().args(words).run();
     host(&["key", "-h", "anywhere", "my_lock"])
@@ -230,6 +271,8 @@ fn the_help_of_every_verb_names_its_options() {
                 "--format",
                 "--json",
                 "--wide",
+                "--tree",
+                "--watch",
                 "-a, --all-databases",
                 "-q, --quiet",
             ],

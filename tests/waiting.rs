@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use serde_json::Value;
 
 use crate::support::{
     Pglock, Running, Server, holders, process_state, tickets, until, waiters, within,
@@ -403,4 +404,65 @@ fn time_of(waiter: Running) -> u64 {
     let finished = waiter.wait();
     finished.assert_code(0).assert_stderr("");
     finished.stdout.trim().parse().unwrap()
+}
+
+#[test]
+fn one_who_waited_is_shown_with_everything_from_the_first_moment() {
+    let server = Server::start();
+    let name = "a-rather-long-name-".repeat(6);
+    let holder = Pglock::new(&server).hold(&name);
+    let mut waiter = Pglock::new(&server).args(["run", &name, "cat"]).spawn();
+    waiter.write(b"in\n");
+    until("a ticket", || tickets(&mut server.client()) == 1);
+    holder.let_go().assert_code(0);
+    waiter.wait_line("in");
+    for _ in 0..20 {
+        let listed = Pglock::new(&server).args(["list", "--json", &name]).run();
+        let locks: Value = serde_json::from_str(&listed.stdout).unwrap();
+        let view = &locks[0];
+        assert_eq!(view["command"], "cat", "{view}");
+        assert!(
+            view["name"] == name.as_str() && view["since"].is_string(),
+            "{view}"
+        );
+    }
+    waiter.let_go().assert_code(0);
+}
+
+#[test]
+fn a_stranger_in_the_queues_namespace_keeps_nobody_from_a_free_lock() {
+    let server = Server::start();
+    let mut stranger = server.client();
+    let holder = Pglock::new(&server).hold("disturbed");
+    let waiter = Pglock::new(&server)
+        .args(["run", "disturbed", "true"])
+        .spawn();
+    until("a ticket", || tickets(&mut stranger) == 1);
+    let class = "SELECT classid::int8::bit(32)::int FROM pg_locks \
+         WHERE locktype = 'advisory' AND objsubid = 2 AND objid = 0";
+    let class: i32 = stranger.query_one(class, &[]).unwrap().get(0);
+    holder.let_go().assert_code(0);
+    waiter.wait().assert_code(0);
+    stranger
+        .execute("SELECT pg_advisory_lock($1, 0)", &[&class])
+        .unwrap();
+    let words = ["run", "-w", "20s", "disturbed", "echo", "ran"];
+    let ran = Pglock::new(&server).args(words).run();
+    ran.assert_code(0).assert_stdout("ran\n").assert_stderr("");
+    assert!(ran.took < Duration::from_secs(3), "{:?}", ran.took);
+}
+
+#[test]
+fn a_lock_is_not_hidden_by_who_pretends_to_wait() {
+    let server = Server::start();
+    let role = server.role("");
+    let mut pretender = server.client_as("postgres", &role);
+    pretender
+        .batch_execute(
+            "SET application_name = 'pglock? x (h:1)'; \
+             SELECT pg_advisory_lock_shared(7, 0), pg_advisory_lock(7, 5)",
+        )
+        .unwrap();
+    let words = ["list", "-q", "--raw", "7,5"];
+    Pglock::new(&server).args(words).run().assert_code(0);
 }

@@ -1,63 +1,75 @@
 //! Who stands in the way of what is wanted, and what would free it.
 
-use crate::claim::Claim;
 use crate::command_line;
-use crate::family;
-use crate::identity;
 use crate::inventory::{self, LockView};
-use crate::key::{Lock, LockName};
+use crate::key::{Lock, LockKey, Mode};
 use crate::session::{Request, Session};
 
-/// Those who hold what is wanted, oldest first.
+/// Those who hold what is wanted, in modes that exclude the one that is wanted, oldest first.
 pub struct Blockers<'a> {
-    claim: &'a Claim,
+    request: &'a Request,
     holders: Vec<LockView>,
 }
 
 impl<'a> Blockers<'a> {
     /// Asks the server, in one round trip.
-    pub async fn of(claim: &'a Claim, session: &mut Session) -> anyhow::Result<Self> {
-        let holders = inventory::holders(session, &claim.keys()).await?;
-        Ok(Self { claim, holders })
+    pub async fn of(request: &'a Request, session: &mut Session) -> anyhow::Result<Self> {
+        let claim = &request.identity.claim;
+        let mut holders = inventory::holders(session, &claim.keys()).await?;
+        let wanted: Vec<LockKey> = claim.choices().flatten().collect();
+        holders.retain(|holder| {
+            let excludes = request.mode == Mode::Exclusive || holder.mode == Mode::Exclusive;
+            excludes && wanted.contains(&holder.key)
+        });
+        Ok(Self { request, holders })
     }
 
-    /// The pglock that runs this process and will not let go before it has ended.
-    pub fn ancestor(&self) -> Option<&LockView> {
-        let host = identity::host_name();
-        let ancestors = family::ancestors();
-        self.holders.iter().find(|holder| {
-            // Another slot may become free.
-            let only = holder.lock_key != self.claim.lock.key
-                || self.claim.slots.is_none_or(|slots| slots < 2);
-            let is_here = holder.host.as_ref() == Some(&host);
-            only && is_here
-                && holder
-                    .wrapper_pid
-                    .is_some_and(|pid| ancestors.contains(&pid))
-        })
+    /// A pglock that runs this process and will not let go before it has ended, if nothing else will do than what such
+    /// a one holds.
+    fn ancestor(&self) -> Option<&LockView> {
+        let is_above = |holder: &&LockView| {
+            let mut above = self.request.above.iter();
+            above.any(|above| above.key == holder.key && Some(above.backend_pid) == holder.pid)
+        };
+        let theirs: Vec<&LockView> = self.holders.iter().filter(is_above).collect();
+        let is_hopeless =
+            |keys: Vec<LockKey>| theirs.iter().any(|holder| keys.contains(&holder.key));
+        let mut choices = self.request.identity.claim.choices();
+        let first = theirs.first().copied()?;
+        choices.all(is_hopeless).then_some(first)
+    }
+
+    /// The one to be named.
+    fn first(&self) -> Option<&LockView> {
+        // Another slot may become free, but nothing stands in for these.
+        let slots_of = self.request.identity.claim.lock.key;
+        let is_also = |holder: &&LockView| holder.lock_key != slots_of;
+        self.holders.iter().find(is_also).or(self.holders.first())
     }
 
     /// One line: what is held by whom.
     pub fn held(&self) -> String {
-        let Some(holder) = self.holders.first() else {
-            return format!("{} was held a moment ago", self.claim.lock);
+        let claim = &self.request.identity.claim;
+        let Some(holder) = self.first() else {
+            return format!("{} was held a moment ago", claim.lock);
         };
-        let (lock, described) = (self.lock(holder), holder.describe());
+        let lock = self.lock(holder);
         let is_same = |other: &&LockView| other.lock_key == holder.lock_key;
         let count = self.holders.iter().filter(is_same).count();
-        match self.claim.slots {
-            Some(slots) if lock.key == self.claim.lock.key => {
-                format!("{count} of {slots} slots of {lock} are held, the longest by {described}")
+        match claim.slots {
+            Some(slots) if lock.key == claim.lock.key => {
+                let longest = holder.describe();
+                format!("{count} of {slots} slots of {lock} are held, the longest by {longest}")
             }
-            _ if count > 1 => {
-                format!("{lock} is held by {described} and {} more", count - 1)
+            Some(_) | None if count > 1 => {
+                format!("{} and {} more", holder.describe_as(lock), count - 1)
             }
-            _ => format!("{lock} is held by {described}"),
+            Some(_) | None => holder.describe_as(lock),
         }
     }
 
-    /// The same, with how the wait went, and what would free it.
-    pub fn describe(&self, waited: Option<&str>) -> String {
+    /// The same, with how the wait went, and what would free it there.
+    pub fn describe(&self, waited: Option<&str>, place: &[String]) -> String {
         if let Some(ancestor) = self.ancestor() {
             let (lock, holder) = (self.lock(ancestor), ancestor.describe());
             return format!(
@@ -65,47 +77,53 @@ impl<'a> Blockers<'a> {
             );
         }
         let waited = waited.map(|waited| format!("; {waited}"));
-        let holder = self.holders.first();
-        let free = holder.map(|holder| format!("; to free it: {}", release(self.lock(holder))));
+        let free = self.first().map(|holder| {
+            let release = release(self.lock(holder), place);
+            format!("; to free it: {release}")
+        });
         let more = [waited, free].into_iter().flatten();
         more.fold(self.held(), |line, more| line + &more)
     }
 
     /// What of it all that is.
     fn lock(&self, holder: &LockView) -> &Lock {
-        let mut locks = self.claim.locks();
-        locks
-            .find(|lock| lock.key == holder.lock_key)
-            .unwrap_or(&self.claim.lock)
+        let claim = &self.request.identity.claim;
+        let mut locks = claim.locks();
+        let lock = locks.find(|lock| lock.key == holder.lock_key);
+        lock.unwrap_or(&claim.lock)
     }
 }
 
 /// Whether a wait would have no end: what is wanted is held by a pglock that runs this process.
 ///
-/// Nobody is asked unless the environment is that of a pglock's command.
+/// Nobody is asked unless the environment is that of a pglock's command; what cannot be asked is waited for.
 pub async fn waits_for_itself(session: &mut Session, request: &Request) -> anyhow::Result<bool> {
-    if std::env::var_os("PGLOCK_BACKEND_PID").is_none() {
+    if request.above.is_empty() {
         return Ok(false);
     }
-    let blockers = Blockers::of(&request.identity.claim, session).await?;
-    Ok(blockers.ancestor().is_some())
+    let blockers = Blockers::of(request, session).await;
+    Ok(blockers.is_ok_and(|blockers| blockers.ancestor().is_some()))
 }
 
-/// The command that frees a lock.
-fn release(lock: &Lock) -> String {
-    let (how, name) = match &lock.name {
-        None => (vec!["--raw"], &lock.key.to_string()),
-        Some(LockName {
-            namespace: None,
-            name,
-        }) => (vec![], name),
-        Some(LockName {
-            namespace: Some(namespace),
-            name,
-        }) => (vec!["-N", namespace.as_str()], name),
+/// The command that frees a lock in that place.
+fn release(lock: &Lock, place: &[String]) -> String {
+    let mut words = vec!["pglock", "release"];
+    words.extend(place.iter().map(String::as_str));
+    let key = lock.key.to_string();
+    let name = match &lock.name {
+        None => {
+            words.push("--raw");
+            &key
+        }
+        Some(name) => {
+            words.extend(name.rule.options());
+            let namespace = name.namespace.as_deref();
+            let options = namespace.map(|namespace| ["-N", namespace]);
+            words.extend(options.into_iter().flatten());
+            &name.name
+        }
     };
-    let separator = name.starts_with('-').then_some("--");
-    let words = ["pglock", "release"].into_iter().chain(how);
-    let words: Vec<&str> = words.chain(separator).chain([name.as_str()]).collect();
+    words.extend(name.starts_with('-').then_some("--"));
+    words.push(name);
     command_line::display(&words)
 }

@@ -3,161 +3,194 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::turn::{Heard, Next, Turn, What};
-use super::{Acquired, Blockers, JITTER, PARTING_DEADLINE, Patience};
-use crate::connection::Settings;
-use crate::report::{Reporter, StatusLine};
-use crate::session::{Attempt, Line, Request, Session, Wait};
-use crate::signals::Signals;
+use super::{Acquired, Applicant, Blockers, JITTER, PARTING_DEADLINE, Stop};
+use crate::key::Mode;
+use crate::report::StatusLine;
+use crate::session::{Attempt, Line, News, Request, Session, Wait};
 
-/// Why a wait ends without the lock.
-enum Stop {
-    Signal(Signal),
-    PatienceOver,
+/// How long a person may see the same holder before it is asked who holds the lock now.
+const SHOW_AGAIN: Duration = Duration::from_secs(5);
+
+/// A session that stands in line, and what it knows of that.
+struct Standing {
+    session: Session,
+    line: Line,
+    turn: Turn,
 }
 
-/// Joins the queue, and tries when it is this session's turn, as long as the patience lasts.
-pub async fn wait(
-    mut session: Session,
-    since: i64,
-    settings: &Settings,
-    request: &Request,
-    patience: Patience,
-    signals: &mut Signals,
-    report: &Reporter,
-) -> anyhow::Result<Acquired> {
-    let joined = loop {
-        match unless_stopped(session.join(request, since), patience, signals).await? {
-            ControlFlow::Continue(Some(joined)) => break joined,
-            ControlFlow::Continue(None) => {
-                let accepted = patience.accept_pooler(&mut session, settings);
-                if let ControlFlow::Break(stop) =
-                    unless_stopped(accepted, patience, signals).await?
-                {
-                    return Ok(stop.end(session, None).await);
+impl Applicant<'_> {
+    /// Joins the queue, and tries when it is this session's turn, as long as the patience lasts.
+    pub(super) async fn stand_in_line(
+        &mut self,
+        session: Session,
+        since: i64,
+    ) -> anyhow::Result<Acquired> {
+        let (mut standing, ahead) = match self.join(session, since).await? {
+            ControlFlow::Continue(joined) => joined,
+            ControlFlow::Break(acquired) => return Ok(acquired),
+        };
+        if self.request.most_waiters.is_some_and(|most| ahead >= most) {
+            let left = standing.session.leave(&standing.line);
+            let _ = timeout(PARTING_DEADLINE, left).await;
+            return Ok(Acquired::QueueFull {
+                session: standing.session,
+                waiting: ahead,
+            });
+        }
+        self.report
+            .detail(|| format!("somebody else holds the lock: waiting, {ahead} ahead in line"));
+        let mut show = self.report.status_line().map(Show::new);
+        let mut next = standing.turn.on(Heard::Joined { ahead });
+        loop {
+            if let Some(show) = &mut show
+                && next.after > Duration::ZERO
+            {
+                let shown = show.show(&mut standing, self.request);
+                if let ControlFlow::Break(stop) = self.unless_stopped(shown).await? {
+                    return Ok(standing.give_up(stop).await);
                 }
             }
-            ControlFlow::Break(stop) => return Ok(stop.end(session, None).await),
-        }
-    };
-    let (line, ahead) = joined;
-    if request.most_waiters.is_some_and(|most| ahead >= most) {
-        let _ = timeout(PARTING_DEADLINE, session.leave(&line)).await;
-        return Ok(Acquired::QueueFull {
-            session,
-            waiting: ahead,
-        });
-    }
-    report.detail(|| format!("somebody else holds the lock: waiting, {ahead} ahead in line"));
-    let mut status = report.status_line();
-    let mut turn = Turn::default();
-    let in_line = Wait::InLine(line.clone());
-    let mut next = turn.on(Heard::Joined { ahead });
-    loop {
-        if let Some(status) = &mut status
-            && next.after > Duration::ZERO
-        {
-            // What cannot be asked is left out; the next statement will tell why.
-            let shown = async {
-                let _ = show(status, &mut session, request, turn.ahead()).await;
-                anyhow::Ok(())
+            let told = async {
+                tokio::select! {
+                    biased;
+                    told = standing.session.told() => Ok(Some(told?)),
+                    () = pause(next) => Ok(None),
+                }
             };
-            if let ControlFlow::Break(stop) = unless_stopped(shown, patience, signals).await? {
-                return Ok(give_up(session, &line, turn.ahead(), stop).await);
-            }
-        }
-        let what = tokio::select! {
-            biased;
-            signal = signals.next_ending() => {
-                return Ok(give_up(session, &line, turn.ahead(), Stop::Signal(signal?)).await);
-            }
-            () = patience.over() => {
-                return Ok(give_up(session, &line, turn.ahead(), Stop::PatienceOver).await);
-            }
-            first = session.told() => {
-                let is_first = line.is_first(first?);
-                next = turn.on(Heard::Told { is_first });
-                continue;
-            }
-            () = pause(next) => next.what,
-        };
-        let heard = match what {
-            What::Look => {
-                let look = session.look(request, &line);
-                match unless_stopped(look, patience, signals).await? {
-                    ControlFlow::Continue(look) => Heard::Looked {
-                        ahead: look.ahead,
-                        is_free: look.is_free,
-                    },
-                    ControlFlow::Break(stop) => {
-                        return Ok(give_up(session, &line, turn.ahead(), stop).await);
-                    }
-                }
-            }
-            What::Try => {
-                let attempt = patience.try_unless_interrupted(session, request, &in_line, signals);
-                match attempt.await? {
-                    ControlFlow::Break(signal) => return Ok(Acquired::Interrupted(signal)),
-                    ControlFlow::Continue(Attempt::Held(held)) => return Ok(Acquired::Held(held)),
-                    ControlFlow::Continue(
-                        Attempt::Busy { session: busy, .. } | Attempt::Waits { session: busy, .. },
-                    ) => session = busy,
-                    ControlFlow::Continue(Attempt::Elsewhere(mut pooled)) => {
-                        let accepted = patience.accept_pooler(&mut pooled, settings);
-                        let accepted = unless_stopped(accepted, patience, signals).await?;
-                        if let ControlFlow::Break(stop) = accepted {
-                            return Ok(stop.end(pooled, None).await);
+            let heard = match self.unless_stopped(told).await? {
+                ControlFlow::Continue(Some(told)) => Heard::Told {
+                    is_first: told.and_then(|told| standing.line.is_first(told)),
+                    is_particular: told.is_some_and(|told| told.news == News::Slot),
+                },
+                ControlFlow::Continue(None) => {
+                    match Box::pin(self.carry_out(next.what, standing)).await? {
+                        ControlFlow::Continue((still, heard)) => {
+                            standing = still;
+                            heard
                         }
-                        session = pooled;
-                    }
-                    ControlFlow::Continue(Attempt::NoTransaction(said)) => {
-                        return Err(patience.explain_refusal(settings, &said).await);
+                        ControlFlow::Break(acquired) => return Ok(acquired),
                     }
                 }
-                Heard::Busy
-            }
-        };
-        next = turn.on(heard);
+                ControlFlow::Break(stop) => return Ok(standing.give_up(stop).await),
+            };
+            next = standing.turn.on(heard);
+        }
     }
-}
 
-/// What `work` comes to, unless the wait is to end first.
-async fn unless_stopped<T>(
-    work: impl Future<Output = anyhow::Result<T>>,
-    patience: Patience,
-    signals: &mut Signals,
-) -> anyhow::Result<ControlFlow<Stop, T>> {
-    tokio::select! {
-        biased;
-        signal = signals.next_ending() => Ok(ControlFlow::Break(Stop::Signal(signal?))),
-        () = patience.over() => Ok(ControlFlow::Break(Stop::PatienceOver)),
-        done = work => Ok(ControlFlow::Continue(done?)),
-    }
-}
-
-impl Stop {
-    /// Ends the wait of a session that is in no queue, or was behind so many.
-    async fn end(self, session: Session, ahead: Option<u32>) -> Acquired {
-        match self {
-            Self::PatienceOver => Acquired::NotObtained { session, ahead },
-            Self::Signal(signal) => {
-                let _ = timeout(PARTING_DEADLINE, session.close()).await;
-                Acquired::Interrupted(signal)
+    /// A place at the end of the queue, and how many are ahead.
+    async fn join(
+        &mut self,
+        mut session: Session,
+        since: i64,
+    ) -> anyhow::Result<ControlFlow<Acquired, (Standing, u32)>> {
+        let (settings, request, patience) = (self.settings, self.request, self.patience);
+        loop {
+            match self.unless_stopped(session.join(request, since)).await? {
+                ControlFlow::Continue(Some((line, ahead))) => {
+                    let wants_more = !request.identity.claim.also.is_empty();
+                    // Readers do not exclude one another, so one who looks for nobody would look in vain.
+                    let turn = Turn::new(wants_more && request.mode == Mode::Exclusive);
+                    let standing = Standing {
+                        session,
+                        line,
+                        turn,
+                    };
+                    return Ok(ControlFlow::Continue((standing, ahead)));
+                }
+                ControlFlow::Continue(None) => {
+                    let accepted = patience.accept_pooler(&mut session, settings);
+                    if let ControlFlow::Break(stop) = self.unless_stopped(accepted).await? {
+                        return Ok(ControlFlow::Break(stop.end(session, None).await));
+                    }
+                }
+                ControlFlow::Break(stop) => {
+                    return Ok(ControlFlow::Break(stop.end(session, None).await));
+                }
             }
         }
     }
+
+    /// Does what is to be done next; what is heard of it.
+    async fn carry_out(
+        &mut self,
+        what: What,
+        mut standing: Standing,
+    ) -> anyhow::Result<ControlFlow<Acquired, (Standing, Heard)>> {
+        let done = match what {
+            What::Look => {
+                let look = standing.session.look(self.request, &standing.line);
+                let look = self.unless_stopped(look).await?;
+                look.map_continue(|look| Heard::Looked {
+                    ahead: look.ahead,
+                    is_free: look.is_free,
+                })
+            }
+            What::PassOn => {
+                let passed = standing.session.pass_on(&standing.line);
+                let passed = self.unless_stopped(passed).await?;
+                passed.map_continue(|()| Heard::PassedOn)
+            }
+            What::Try => return Box::pin(self.try_in_line(standing)).await,
+        };
+        Ok(match done {
+            ControlFlow::Continue(heard) => ControlFlow::Continue((standing, heard)),
+            ControlFlow::Break(stop) => ControlFlow::Break(standing.give_up(stop).await),
+        })
+    }
+
+    async fn try_in_line(
+        &mut self,
+        standing: Standing,
+    ) -> anyhow::Result<ControlFlow<Acquired, (Standing, Heard)>> {
+        let Standing {
+            session,
+            line,
+            turn,
+        } = standing;
+        let wait = Wait::InLine(line.clone());
+        let session = match self.try_lock(session, &wait).await? {
+            ControlFlow::Break(signal) => {
+                return Ok(ControlFlow::Break(Acquired::Interrupted(signal)));
+            }
+            ControlFlow::Continue(Attempt::Held(held)) => {
+                return Ok(ControlFlow::Break(Acquired::Held(held)));
+            }
+            ControlFlow::Continue(
+                Attempt::Busy { session, .. } | Attempt::Waits { session, .. },
+            ) => session,
+            ControlFlow::Continue(Attempt::Elsewhere(mut pooled)) => {
+                let accepted = self.patience.accept_pooler(&mut pooled, self.settings);
+                if let ControlFlow::Break(stop) = self.unless_stopped(accepted).await? {
+                    return Ok(ControlFlow::Break(stop.end(pooled, None).await));
+                }
+                pooled
+            }
+            ControlFlow::Continue(Attempt::NoTransaction(said)) => {
+                return self.explained(&said).await.map(ControlFlow::Break);
+            }
+        };
+        let standing = Standing {
+            session,
+            line,
+            turn,
+        };
+        Ok(ControlFlow::Continue((standing, Heard::Busy)))
+    }
 }
 
-/// Leaves the queue, if the server still answers.
-async fn give_up(mut session: Session, line: &Line, ahead: u32, stop: Stop) -> Acquired {
-    let left = timeout(PARTING_DEADLINE, session.leave(line)).await;
-    match stop {
-        // One that does not answer needs no good-bye.
-        Stop::Signal(signal) if left.is_err() => Acquired::Interrupted(signal),
-        stop => stop.end(session, Some(ahead)).await,
+impl Standing {
+    /// Leaves the queue, if the server still answers.
+    async fn give_up(mut self, stop: Stop) -> Acquired {
+        let ahead = self.turn.ahead();
+        let left = timeout(PARTING_DEADLINE, self.session.leave(&self.line)).await;
+        match stop {
+            // One that does not answer needs no good-bye.
+            Stop::Signal(signal) if left.is_err() => Acquired::Interrupted(signal),
+            stop => stop.end(self.session, Some(ahead)).await,
+        }
     }
 }
 
@@ -172,15 +205,35 @@ async fn pause(next: Next) {
     }
 }
 
-/// Shows who holds the lock, since when, and how many are ahead.
-async fn show(
-    status: &mut StatusLine,
-    session: &mut Session,
-    request: &Request,
-    ahead: u32,
-) -> anyhow::Result<()> {
-    let claim = &request.identity.claim;
-    let blockers = Blockers::of(claim, session).await?;
-    status.show(&format!("waiting, {ahead} ahead"), &blockers.held());
-    Ok(())
+/// What a person at the terminal sees of the wait.
+struct Show {
+    line: StatusLine,
+    held: String,
+    asked: Option<Instant>,
+}
+
+impl Show {
+    fn new(line: StatusLine) -> Self {
+        Self {
+            line,
+            held: String::new(),
+            asked: None,
+        }
+    }
+
+    /// Shows who holds the lock, since when, and how many are ahead. What cannot be asked is left out; the next statement
+    /// will tell why.
+    async fn show(&mut self, standing: &mut Standing, request: &Request) -> anyhow::Result<()> {
+        let is_recent = |asked: Instant| asked.elapsed() < SHOW_AGAIN;
+        if !self.asked.is_some_and(is_recent) {
+            self.asked = Some(Instant::now());
+            if let Ok(blockers) = Blockers::of(request, &mut standing.session).await {
+                self.held = blockers.held();
+            }
+        }
+        let ahead = standing.turn.ahead();
+        self.line
+            .show(&format!("waiting, {ahead} ahead"), &self.held);
+        Ok(())
+    }
 }

@@ -6,9 +6,12 @@ use std::time::Duration;
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// And looks instead now and then.
 const TRIES_PER_LOOK: u8 = 5;
-/// The others look; those further back less often.
+/// The others look; those further back less often, unless so many ahead are stopped or cut off that it takes a few
+/// seconds.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: u32 = 5;
+const IN_FRONT: u32 = 10;
+const PAUSE_IN_FRONT: u32 = 2;
+const PAUSE_FURTHER_BACK: u32 = 5;
 /// What the second in line leaves the first, once both were told that the lock is free.
 const COURTESY: Duration = Duration::from_millis(250);
 
@@ -25,6 +28,8 @@ pub enum What {
     Try,
     /// Ask how many are ahead, and whether the lock is free.
     Look,
+    /// Have those behind try, and then wait as before.
+    PassOn,
 }
 
 /// What one in line learns.
@@ -33,9 +38,11 @@ pub enum Heard {
     Joined {
         ahead: u32,
     },
-    /// A holder has left, and this is the first in line or not; `None` if that was not understood.
+    /// A holder has left, and this is the first in line or not; `None` if that cannot be said.
     Told {
         is_first: Option<bool>,
+        /// What has become free is not what all in line wait for.
+        is_particular: bool,
     },
     Looked {
         ahead: u32,
@@ -43,18 +50,32 @@ pub enum Heard {
     },
     /// The lock was asked for in vain.
     Busy,
+    /// Those behind were told.
+    PassedOn,
 }
 
 /// One in line, as far as it knows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Turn {
+    /// More is waited for than others in line need, who are served while only some of it is free. One who takes some
+    /// in vain is in their way, so it looks before it tries.
+    wants_more: bool,
     ahead: u32,
+    /// What was told is for others to know, if it was in vain.
+    is_to_pass_on: bool,
     /// The last look found the lock free, and somebody ahead who had not taken it.
     seen_idle: bool,
     tries: u8,
 }
 
 impl Turn {
+    pub fn new(wants_more: bool) -> Self {
+        Self {
+            wants_more,
+            ..Self::default()
+        }
+    }
+
     /// How many are ahead, at the last look.
     pub fn ahead(self) -> u32 {
         self.ahead
@@ -62,116 +83,147 @@ impl Turn {
 
     /// The whole of the decisions.
     pub fn on(&mut self, heard: Heard) -> Next {
-        let now = |what| Next {
-            after: Duration::ZERO,
-            what,
-        };
         match heard {
-            Heard::Joined { ahead: 0 }
-            | Heard::Looked { ahead: 0, .. }
-            | Heard::Told {
-                is_first: Some(true),
+            Heard::Joined { ahead } => {
+                self.ahead = ahead;
+                now(if ahead == 0 { What::Try } else { What::Look })
+            }
+            Heard::Told {
+                is_first: Some(false),
+                ..
             } => {
+                self.seen_idle = true;
+                after(COURTESY, What::Look)
+            }
+            Heard::Told {
+                is_first,
+                is_particular,
+            } => {
+                self.is_to_pass_on = is_particular || self.wants_more;
+                if is_first.is_none() || self.wants_more {
+                    return now(What::Look);
+                }
                 self.ahead = 0;
                 now(What::Try)
             }
-            Heard::Joined { ahead } => {
-                self.ahead = ahead;
-                self.look_later()
-            }
-            Heard::Told { is_first: None } => now(What::Look),
-            Heard::Told {
-                is_first: Some(false),
-            } => {
-                self.seen_idle = true;
-                Next {
-                    after: COURTESY,
-                    what: What::Look,
-                }
-            }
-            // Whoever is ahead had time to take it: it is stopped, or cut off.
-            Heard::Looked { is_free: true, .. } if self.seen_idle => {
-                self.seen_idle = false;
-                now(What::Try)
-            }
-            Heard::Looked { ahead, is_free } => {
-                self.ahead = ahead;
-                self.seen_idle = is_free;
-                self.look_later()
-            }
-            Heard::Busy if self.ahead == 0 => {
-                self.tries = (self.tries + 1) % TRIES_PER_LOOK;
-                Next {
-                    after: TRY_AGAIN,
-                    // Several that joined at the same moment may each believe to be the first.
-                    what: if self.tries == 0 {
-                        What::Look
-                    } else {
-                        What::Try
-                    },
-                }
-            }
-            Heard::Busy => self.look_later(),
+            Heard::Looked { ahead, is_free } => self.looked(ahead, is_free),
+            Heard::Busy if self.is_to_pass_on => self.pass_on(),
+            Heard::Busy | Heard::PassedOn if self.ahead > 0 => self.look_later(),
+            Heard::Busy | Heard::PassedOn => self.try_later(),
         }
     }
 
-    fn look_later(self) -> Next {
-        let pause = if self.seen_idle {
-            1
-        } else {
-            self.ahead.clamp(1, LONGEST_PAUSE)
-        };
-        Next {
-            after: LOOK_AGAIN * pause,
-            what: What::Look,
+    fn looked(&mut self, ahead: u32, is_free: bool) -> Next {
+        self.ahead = ahead;
+        if ahead == 0 && (is_free || !self.wants_more) {
+            return now(What::Try);
+        }
+        let was_idle = std::mem::replace(&mut self.seen_idle, is_free);
+        match (is_free, was_idle) {
+            // Whoever is ahead had time to take it: it is stopped, or cut off, or waits for more.
+            (true, true) => {
+                self.seen_idle = false;
+                now(What::Try)
+            }
+            (true, false) => after(COURTESY, What::Look),
+            (false, _) if self.is_to_pass_on => self.pass_on(),
+            (false, _) => self.look_later(),
         }
     }
+
+    fn pass_on(&mut self) -> Next {
+        self.is_to_pass_on = false;
+        now(What::PassOn)
+    }
+
+    fn try_later(&mut self) -> Next {
+        self.tries = (self.tries + 1) % TRIES_PER_LOOK;
+        // Several that joined at the same moment may each believe to be the first.
+        let looks = self.wants_more || self.tries == 0;
+        after(TRY_AGAIN, if looks { What::Look } else { What::Try })
+    }
+
+    fn look_later(self) -> Next {
+        let pause = if self.ahead <= IN_FRONT {
+            self.ahead.clamp(1, PAUSE_IN_FRONT)
+        } else {
+            PAUSE_FURTHER_BACK
+        };
+        after(LOOK_AGAIN * pause, What::Look)
+    }
+}
+
+fn now(what: What) -> Next {
+    after(Duration::ZERO, what)
+}
+
+fn after(after: Duration, what: What) -> Next {
+    Next { after, what }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn next(after: Duration, what: What) -> Next {
-        Next { after, what }
+    fn told(is_first: bool, is_particular: bool) -> Heard {
+        Heard::Told {
+            is_first: Some(is_first),
+            is_particular,
+        }
+    }
+
+    fn looked(ahead: u32, is_free: bool) -> Heard {
+        Heard::Looked { ahead, is_free }
     }
 
     #[test]
     fn the_first_tries_and_the_others_look() {
-        let mut first = Turn::default();
-        let at_once = next(Duration::ZERO, What::Try);
-        assert_eq!(first.on(Heard::Joined { ahead: 0 }), at_once);
-        assert_eq!(first.on(Heard::Busy), next(TRY_AGAIN, What::Try));
-        let told = Heard::Told {
-            is_first: Some(true),
-        };
-        assert_eq!(first.on(told), at_once);
+        let mut first = Turn::new(false);
+        assert_eq!(first.on(Heard::Joined { ahead: 0 }), now(What::Try));
+        assert_eq!(first.on(Heard::Busy), after(TRY_AGAIN, What::Try));
+        assert_eq!(first.on(told(true, false)), now(What::Try));
+        assert_eq!(first.on(Heard::Busy), after(TRY_AGAIN, What::Try));
 
-        let mut fourth = Turn::default();
+        let mut fourth = Turn::new(false);
+        assert_eq!(fourth.on(Heard::Joined { ahead: 3 }), now(What::Look));
         assert_eq!(
-            fourth.on(Heard::Joined { ahead: 3 }),
-            next(3 * LOOK_AGAIN, What::Look)
+            fourth.on(looked(3, false)),
+            after(2 * LOOK_AGAIN, What::Look)
         );
-        let looked = |ahead, is_free| Heard::Looked { ahead, is_free };
-        assert_eq!(fourth.on(looked(1, false)), next(LOOK_AGAIN, What::Look));
-        assert_eq!(fourth.on(looked(0, false)), at_once);
+        assert_eq!(fourth.on(looked(1, false)), after(LOOK_AGAIN, What::Look));
+        assert_eq!(fourth.on(looked(0, false)), now(What::Try));
     }
 
     #[test]
     fn one_behind_another_that_does_not_take_a_free_lock_overtakes() {
-        let mut second = Turn::default();
+        let mut second = Turn::new(false);
         second.on(Heard::Joined { ahead: 1 });
-        let free = Heard::Looked {
-            ahead: 1,
-            is_free: true,
+        assert_eq!(second.on(told(false, false)), after(COURTESY, What::Look));
+        assert_eq!(second.on(looked(1, true)), now(What::Try));
+        assert_eq!(second.on(Heard::Busy), after(LOOK_AGAIN, What::Look));
+        assert_eq!(second.on(looked(1, true)), after(COURTESY, What::Look));
+        assert_eq!(second.on(looked(1, true)), now(What::Try));
+    }
+
+    #[test]
+    fn what_is_free_for_others_is_passed_on_to_them() {
+        let mut plain = Turn::new(false);
+        plain.on(Heard::Joined { ahead: 0 });
+        // Another slot has become free than the one that is waited for.
+        assert_eq!(plain.on(told(true, true)), now(What::Try));
+        assert_eq!(plain.on(Heard::Busy), now(What::PassOn));
+        assert_eq!(plain.on(Heard::PassedOn), after(TRY_AGAIN, What::Try));
+
+        let mut wants_two = Turn::new(true);
+        wants_two.on(Heard::Joined { ahead: 0 });
+        assert_eq!(wants_two.on(Heard::Busy), after(TRY_AGAIN, What::Look));
+        let unclear = Heard::Told {
+            is_first: None,
+            is_particular: false,
         };
-        let told = Heard::Told {
-            is_first: Some(false),
-        };
-        assert_eq!(second.on(told), next(COURTESY, What::Look));
-        assert_eq!(second.on(free), next(Duration::ZERO, What::Try));
-        assert_eq!(second.on(Heard::Busy), next(LOOK_AGAIN, What::Look));
-        assert_eq!(second.on(free), next(LOOK_AGAIN, What::Look));
-        assert_eq!(second.on(free), next(Duration::ZERO, What::Try));
+        assert_eq!(wants_two.on(unclear), now(What::Look));
+        assert_eq!(wants_two.on(looked(0, false)), now(What::PassOn));
+        assert_eq!(wants_two.on(Heard::PassedOn), after(TRY_AGAIN, What::Look));
+        assert_eq!(wants_two.on(looked(0, true)), now(What::Try));
     }
 }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use nix::sys::signal::Signal;
 
-use crate::acquire::{Acquired, Patience, acquire};
+use crate::acquire::{Acquired, Applicant, Patience};
 use crate::claim::Claim;
 use crate::cli::{CheckArgs, ConnectionArgs, NamingArgs};
 use crate::connection::{Place, Prompt, Settings};
@@ -58,7 +58,7 @@ impl Trial {
         let lease = Lease::resolve(lease.transpose()?)?;
         let naming = Naming::resolve(&NamingArgs {
             namespace: args.namespace.clone(),
-            raw: false,
+            ..NamingArgs::default()
         })?;
         let prompt = Rc::new(Prompt::resolve(connection));
         let places = Place::all(connection, naming.namespace())?;
@@ -72,6 +72,7 @@ impl Trial {
                     scope: super::scope(args.scope),
                     lease,
                     most_waiters: None,
+                    above: Vec::new(),
                     wants_token: false,
                 },
                 json: args.json,
@@ -82,14 +83,14 @@ impl Trial {
 
     async fn carry_out(&self, signals: &mut Signals) -> anyhow::Result<Outcome> {
         let report = Reporter::new(false, true);
-        let acquired = acquire(
-            &self.settings,
-            &self.request,
-            Patience::None,
-            signals,
-            &report,
-        );
-        let acquired = acquired.await;
+        let applicant = Applicant {
+            settings: &self.settings,
+            request: &self.request,
+            patience: Patience::None,
+            signals: &mut *signals,
+            report: &report,
+        };
+        let acquired = Box::pin(applicant.acquire()).await;
         tokio::select! {
             biased;
             signal = signals.next_ending() => Ok(interrupted(signal?)),
@@ -127,7 +128,7 @@ impl Trial {
         if self.json {
             output::write(&json::render_fitness(&view)?)?;
         } else if view.connection.is_some() {
-            output::write(&fitness::render(&view, output::terminal_width()))?;
+            output::write(&fitness::render(&view, output::width()))?;
         }
         outcome
     }

@@ -11,6 +11,7 @@ use std::ops::ControlFlow;
 use crate::cli::{self, Cli, Verb};
 use crate::connection::Settings;
 use crate::exit::{Fault, Outcome};
+use crate::key::{Lock, LockName};
 use crate::session::{Scope, Session};
 use crate::signals::{self, Signals};
 
@@ -32,6 +33,18 @@ fn scope(typed: cli::Scope) -> Scope {
     match typed {
         cli::Scope::Session => Scope::Session,
         cli::Scope::Transaction => Scope::Transaction,
+    }
+}
+
+/// A program's lock for one database, taken in another, would exclude nobody: a usage error.
+fn require_its_database(lock: &Lock, settings: &Settings) -> anyhow::Result<()> {
+    let database = lock.name.as_ref().and_then(LockName::database);
+    match database.filter(|database| *database != settings.database) {
+        None => Ok(()),
+        Some(database) => Err(Fault::Usage.error(format!(
+            "the lock for database {database} is taken there, and this connects to {} (-d)",
+            settings.database
+        ))),
     }
 }
 

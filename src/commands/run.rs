@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::acquire::{Acquired, Blockers, Patience, acquire};
+use crate::acquire::{Acquired, Applicant, Blockers, Patience};
 use crate::child::{Child, Command};
 use crate::claim::Claim;
 use crate::cli::{self, ConnectionArgs, JobArgs, RunArgs};
@@ -17,8 +17,9 @@ use crate::connection::{Place, Prompt, Settings};
 use crate::duration;
 use crate::exit::{self, Fault, Outcome};
 use crate::guardian::Guardian;
+use crate::holding::{self, Holding};
 use crate::identity::Identity;
-use crate::key::{Lock, LockName, Mode};
+use crate::key::{Lock, LockKey, LockName, Mode};
 use crate::lease::{Lease, OnLost, Terms};
 use crate::naming::Naming;
 use crate::report::{self, Reporter};
@@ -66,6 +67,8 @@ struct Plan {
     guarded: bool,
     conflict_exit_code: u8,
     quiet: bool,
+    /// The options that say where to connect.
+    place: Vec<String>,
     report: Reporter,
 }
 
@@ -97,8 +100,12 @@ impl Plan {
             Some(script) => vec!["/bin/sh".into(), "-c".into(), script],
             None => without_separator(job.command),
         };
+        let settings = Settings::resolve_for_lock(place, Rc::new(Prompt::resolve(connection)))?;
+        for lock in claim.locks() {
+            super::require_its_database(lock, &settings)?;
+        }
         Ok(Self {
-            settings: Settings::resolve_for_lock(place, Rc::new(Prompt::resolve(connection)))?,
+            settings,
             request: Request {
                 identity: Identity::of_this_process(claim, command_line::display(&words)),
                 mode: if job.shared {
@@ -109,6 +116,7 @@ impl Plan {
                 scope: super::scope(job.scope),
                 lease,
                 most_waiters: None,
+                above: Holding::above(),
                 wants_token: job.token,
             },
             words,
@@ -126,6 +134,7 @@ impl Plan {
             guarded: !job.close,
             conflict_exit_code: job.conflict_exit_code.unwrap_or(exit::NOT_OBTAINED),
             quiet: job.quiet,
+            place: connection.as_typed(),
             report: Reporter::new(job.verbose, job.quiet),
         })
     }
@@ -148,14 +157,15 @@ impl Plan {
                     () = sleep(jitter) => {}
                 }
             }
-            let acquired = acquire(
-                &self.settings,
-                &self.request,
-                self.patience.postponed_by(jitter.unwrap_or_default()),
-                &mut signals,
-                &self.report,
-            );
-            let (acquired, guardian) = tokio::try_join!(acquired, async { self.guardian() })?;
+            let applicant = Applicant {
+                settings: &self.settings,
+                request: &self.request,
+                patience: self.patience.postponed_by(jitter.unwrap_or_default()),
+                signals: &mut signals,
+                report: &self.report,
+            };
+            let (acquired, guardian) =
+                tokio::try_join!(applicant.acquire(), async { self.guardian() })?;
             match acquired {
                 Acquired::Held(held) => self.run_under(held, guardian, signals, &inherited).await,
                 Acquired::Interrupted(signal) => Ok(interrupted(signal)),
@@ -179,13 +189,14 @@ impl Plan {
             let message = None;
             return Outcome::NotObtained { code, message };
         }
-        let claim = &self.request.identity.claim;
-        let blockers = Blockers::of(claim, &mut session);
+        let blockers = Blockers::of(&self.request, &mut session);
         let blockers = timeout(EXPLANATION_DEADLINE, blockers).await;
         session.close().await;
-        let message = match blockers {
-            Ok(Ok(blockers)) => blockers.describe(waited.as_deref()),
-            Ok(Err(_)) | Err(_) => format!("{} is held; by whom could not be asked", claim.lock),
+        let message = if let Ok(Ok(blockers)) = blockers {
+            blockers.describe(waited.as_deref(), &self.place)
+        } else {
+            let lock = &self.request.identity.claim.lock;
+            format!("{lock} is held; by whom could not be asked")
         };
         Outcome::NotObtained {
             code,
@@ -309,15 +320,26 @@ impl Plan {
         let lock = &self.request.identity.claim.lock;
         let key = lock.key.to_string();
         let (name, namespace) = match &lock.name {
-            Some(LockName { name, namespace }) => (name.clone(), namespace.clone()),
+            Some(LockName {
+                name, namespace, ..
+            }) => (name.clone(), namespace.clone()),
             None => (key.clone(), None),
         };
         let slots = self.request.identity.claim.slots;
+        let backend_pid = held.backend_pid();
+        let holding = |key: &LockKey| Holding {
+            key: *key,
+            backend_pid,
+        };
+        let above = self.request.above.iter().copied();
+        let all = above.chain(held.keys().iter().map(holding));
+        let all: Vec<String> = all.map(|holding| holding.to_string()).collect();
         vec![
             ("PGLOCK_NAME", Some(name)),
             ("PGLOCK_NAMESPACE", namespace),
             ("PGLOCK_KEY", Some(key)),
-            ("PGLOCK_BACKEND_PID", Some(held.backend_pid().to_string())),
+            ("PGLOCK_BACKEND_PID", Some(backend_pid.to_string())),
+            (holding::VARIABLE, Some(all.join(" "))),
             ("PGLOCK_SLOT", slots.map(|_| held.slot().to_string())),
             ("PGLOCK_TOKEN", held.token().map(|token| token.to_string())),
         ]
@@ -327,12 +349,17 @@ impl Plan {
 /// What the arguments ask for.
 fn claim(job: &JobArgs) -> anyhow::Result<Claim> {
     let naming = Naming::resolve(&job.naming)?;
-    let also = job.also.iter().map(|name| naming.lock(name));
-    Ok(Claim {
-        lock: naming.lock(&job.name)?,
-        also: also.collect::<anyhow::Result<Vec<Lock>>>()?,
-        slots: job.slots,
-    })
+    let lock = naming.lock(&job.name)?;
+    let mut also: Vec<Lock> = Vec::new();
+    for name in &job.also {
+        let another = naming.lock(name)?;
+        let is_same = |known: &Lock| known.key == another.key;
+        if !is_same(&lock) && !also.iter().any(is_same) {
+            also.push(another);
+        }
+    }
+    let slots = job.slots;
+    Ok(Claim { lock, also, slots })
 }
 
 fn interrupted(signal: Signal) -> Outcome {

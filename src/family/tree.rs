@@ -99,17 +99,6 @@ pub fn family(origin: &Origin, group: Option<Pid>, seen: &[Member]) -> Option<Ve
     Some(members.collect())
 }
 
-/// The process IDs of this process's parent, its parent, and so on, as far as /proc shows them.
-pub fn ancestors() -> Vec<u32> {
-    let parent = |pid: &i32| read(*pid).map(|process| process.parent);
-    let chain = std::iter::successors(
-        Some(std::process::id().cast_signed()).filter(|_| is_ours()),
-        parent,
-    );
-    let above = chain.skip(1).map(i32::cast_unsigned);
-    above.take_while(|pid| *pid != 0).collect()
-}
-
 /// Whether /proc is there, and shows processes by the numbers that this one knows: it may be that of another PID
 /// namespace.
 fn is_ours() -> bool {

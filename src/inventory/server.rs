@@ -136,6 +136,14 @@ pub async fn rights(session: &mut Session) -> anyhow::Result<Option<RightsView>>
     }))
 }
 
+/// The statement with which a superuser lets this role see the sessions of others.
+pub async fn grant_to_see(session: &mut Session) -> anyhow::Result<Option<String>> {
+    const QUERY: &str = "SELECT quote_ident(current_user) AS role";
+    let rows = session.query(QUERY).await?;
+    let role = rows.first().and_then(|row| text(row, "role"));
+    Ok(role.map(|role| format!("GRANT pg_read_all_stats TO {role}")))
+}
+
 /// The connections in use and their limits.
 ///
 /// Of others' sessions a role without rights sees no type: all that have a database and a role are counted then.

@@ -5,10 +5,12 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
 
+use super::age;
+use super::owner::{Owner, Owners};
 use super::requests::Requests;
 use super::rows::{LockRow, Row};
 use crate::identity::{Since, Stage, Told};
-use crate::key::{Lock, LockKey, Mode};
+use crate::key::{Lock, LockKey, LockName, Mode};
 
 /// A holder or waiter of one lock, as `list --json` gives it; what is unknown is `None`.
 #[derive(Debug, Serialize)]
@@ -37,7 +39,8 @@ pub struct LockView {
     pub since: Option<Timestamp>,
     pub seconds: Option<f64>,
     pub command: Option<String>,
-    pub program: Option<String>,
+    /// The software that such a key is known of; none for a lock that pglock took by name.
+    pub program: Option<Owner>,
     pub blocked_by: Vec<i32>,
     pub prepared: bool,
     /// Which slot of the lock it is, and how many there are, where they are said to be limited.
@@ -46,6 +49,9 @@ pub struct LockView {
     /// The identifier for ROLLBACK PREPARED, where a prepared transaction holds the lock.
     #[serde(skip)]
     pub prepared_transaction: Option<String>,
+    /// `name` and `namespace`, and by which rule they have this key.
+    #[serde(skip)]
+    pub lock_name: Option<LockName>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -85,9 +91,10 @@ impl LockView {
             None => "(a prepared transaction)".to_owned(),
         });
         words.extend(self.age().map(|age| format!("for {age}")));
-        let doing = match &self.command {
-            Some(command) => Some(format!("running {command}")),
-            None => self
+        let doing = match (&self.command, &self.program) {
+            (Some(command), _) => Some(format!("running {command}")),
+            (None, Some(program)) => Some(program.to_string()),
+            (None, None) => self
                 .application_name
                 .clone()
                 .filter(|name| !name.is_empty() && self.host.is_none()),
@@ -106,8 +113,12 @@ impl LockView {
     /// How long it has been held or waited for: `3m 5s`, at most two units.
     pub fn age(&self) -> Option<String> {
         let whole = Duration::try_from_secs_f64(self.seconds?.max(0.0).floor()).ok()?;
-        let age = humantime::format_duration(whole).to_string();
-        Some(age.split(' ').take(2).collect::<Vec<_>>().join(" "))
+        Some(age::told(whole.as_secs()))
+    }
+
+    /// Whether the server hides from this role what others may see of the session.
+    pub fn is_partly_hidden(&self) -> bool {
+        self.user.is_some() && !self.prepared && self.backend_start.is_none()
     }
 }
 
@@ -125,6 +136,11 @@ pub fn from_rows(rows: Vec<Row>) -> Vec<LockView> {
         .flat_map(|session| waiting_views(&session, &views))
         .collect();
     views.extend(waiting);
+    let mut owners = None;
+    for view in views.iter_mut().filter(|view| view.name.is_none()) {
+        let owners = owners.get_or_insert_with(Owners::new);
+        view.program = owners.of(view.key, view.database.as_deref());
+    }
     views.sort_by(|a, b| {
         let order = |view: &LockView| {
             (
@@ -199,9 +215,10 @@ fn is_bookkeeping(
         return false;
     }
     let mut awaited = told.lock.iter().chain(&told.also);
-    // What it waits for besides is in its query, which not every role may read.
-    let may_wait_for_more =
-        || told.command.is_none() && row.pid.is_some_and(|pid| markers.contains(&(pid, class)));
+    // What it waits for besides is in its query, which is hidden from those who may not see its start either.
+    let may_wait_for_more = || {
+        row.backend_start.is_none() && row.pid.is_some_and(|pid| markers.contains(&(pid, class)))
+    };
     awaited.any(|lock| lock.key.queue_class() == class) || may_wait_for_more()
 }
 
@@ -220,6 +237,8 @@ fn waiting_views(row: &Row, locks: &[LockView]) -> Vec<LockView> {
     .or(row.query_start);
     let awaited = told.lock.iter().map(|lock| (lock, told.slots));
     let awaited = awaited.chain(told.also.iter().map(|lock| (lock, None)));
+    let mut seen = HashSet::new();
+    let awaited = awaited.filter(|(lock, _)| seen.insert(lock.key));
     let waiting = awaited.filter_map(|(lock, slots)| {
         let same_lock = |held: &&LockView| {
             let key = if slots.is_some() {
@@ -274,15 +293,12 @@ fn view(row: &Row, told: Option<&Told>, key: LockKey, mode: Mode, since: Option<
     let seconds = since.map(|since| row.now.saturating_sub(since).max(0) as f64 / 1e6);
     LockView {
         namespace: name.as_ref().and_then(|name| name.namespace.clone()),
-        name: name.map(|name| name.name),
+        name: name.as_ref().map(|name| name.name.clone()),
         key,
+        form: key.form(),
         slot,
         slots: slot.and(told.and_then(|told| told.slots)),
         lock_key,
-        form: match key {
-            LockKey::Bigint(_) => "bigint",
-            LockKey::Pair(..) => "int4,int4",
-        },
         state: State::Held,
         mode,
         database: row.database.clone(),
@@ -300,6 +316,7 @@ fn view(row: &Row, told: Option<&Told>, key: LockKey, mode: Mode, since: Option<
         blocked_by: Vec::new(),
         prepared: false,
         prepared_transaction: None,
+        lock_name: name,
     }
 }
 
@@ -316,7 +333,11 @@ impl Named {
             Stage::Holding(slot) if told.slots.is_some() => Some(slot),
             Stage::Holding(_) | Stage::Waiting(_) => None,
         };
-        let is_right = |lock: &&Lock| lock.name.as_ref().is_none_or(|name| name.key() == lock.key);
+        let is_right = |lock: &&Lock| {
+            lock.name
+                .as_ref()
+                .is_none_or(|name| name.key() == Ok(lock.key))
+        };
         let first = told.lock.as_ref().filter(is_right);
         if let Some(lock) = first.filter(|lock| lock.key.slot(slot.unwrap_or(0)) == key) {
             let lock = lock.clone();

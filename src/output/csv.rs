@@ -33,7 +33,10 @@ const COLUMNS: [&str; 22] = [
 ];
 
 /// For a terminal, text from elsewhere is escaped; a file gets it as it is.
-pub fn render(views: &[LockView], for_terminal: bool) -> anyhow::Result<String> {
+pub fn render<'a>(
+    views: impl Iterator<Item = &'a LockView>,
+    for_terminal: bool,
+) -> anyhow::Result<String> {
     let mut writer = csv::WriterBuilder::new()
         .terminator(csv::Terminator::CRLF)
         .from_writer(Vec::new());

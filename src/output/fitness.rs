@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::table;
+use super::findings;
 use crate::connection::{LinkView, Transport, Verified};
 use crate::inventory::{
     ConnectionsView, DeadHostDetection, EncryptionView, FitnessView, LockTrial, RightsView,
@@ -34,7 +34,7 @@ pub fn render(view: &FitnessView, width: Option<u16>) -> String {
     // On a line of its own it can be copied.
     let grant = view.rights.as_ref().and_then(|rights| rights.grant.clone());
     findings.extend(grant.map(|grant| ("more rights", grant)));
-    table::findings(&findings, width)
+    findings::render(&findings, width)
 }
 
 fn or_unknown<T: ?Sized>(view: Option<&T>, words: impl Fn(&T) -> String) -> String {

@@ -7,9 +7,8 @@ use crate::text::is_deceptive;
 
 /// Characters that a terminal may act on are escaped (RFC 8259, 7), wherever the output goes: it is the same
 /// to a JSON reader.
-pub fn render(views: &[LockView]) -> anyhow::Result<String> {
+pub fn render<'a>(views: impl Iterator<Item = &'a LockView>) -> anyhow::Result<String> {
     let objects = views
-        .iter()
         .map(|view| Ok(escaped(&serde_json::to_string(view)?)))
         .collect::<anyhow::Result<Vec<String>>>()?;
     Ok(if objects.is_empty() {

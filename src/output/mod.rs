@@ -1,26 +1,38 @@
 //! A view in, a String out; and the one place that writes to standard output.
 
 pub mod csv;
+mod findings;
 pub mod fitness;
 pub mod json;
+pub mod keys;
+mod layout;
+mod look;
+mod name;
+pub mod prometheus;
 pub mod table;
+pub mod tree;
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 
 use anyhow::Context as _;
-use terminal_size::{Width, terminal_size_of};
 
+pub use self::look::{Look, height, width};
 use crate::signals;
 
-/// How wide lines may be; `None` where there is no terminal, and they may be as long as they like.
-pub fn terminal_width() -> Option<u16> {
-    let stdout = io::stdout();
-    let (Width(columns), _) = stdout.is_terminal().then(|| terminal_size_of(stdout))??;
-    Some(columns)
+/// Whether somebody still reads what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    Present,
+    Gone,
 }
 
 /// Writes everything at once. A reader that has gone (`| head`) is no error; any other failure is.
 pub fn write(text: &str) -> anyhow::Result<()> {
+    write_to_reader(text).map(drop)
+}
+
+/// The same, for who has more to write.
+pub fn write_to_reader(text: &str) -> anyhow::Result<Reader> {
     let written = if signals::closed_at_start().any(|fd| fd == 1) {
         Err(io::Error::from_raw_os_error(nix::libc::EBADF))
     } else {
@@ -32,7 +44,9 @@ pub fn write(text: &str) -> anyhow::Result<()> {
         }
     };
     match written {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("writing to standard output"),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        written => written
+            .map(|()| Reader::Present)
+            .context("writing to standard output"),
     }
 }

@@ -1,94 +1,153 @@
-//! For people: the table of `list`, and the findings of `check`, that fit the terminal.
+//! For people: the table of `list`, which fits the terminal.
 
-use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
+use anstyle::{AnsiColor, Style};
 
+use super::layout::{self, Cell, Column};
+use super::look::Look;
+use super::name;
+use super::tree::Row;
 use crate::inventory::{LockView, State};
 use crate::key::Mode;
-use crate::text::printable;
 
-/// A column: its title and what it shows; unknown is `?`.
-type Column = (&'static str, fn(&LockView) -> Option<String>);
+/// What a column shows of a lock; unknown is `?`.
+struct Field {
+    title: &'static str,
+    rank: u8,
+    least: usize,
+    value: fn(&LockView) -> Option<String>,
+}
 
-const NARROW: [Column; 9] = [
-    ("NAME", name),
-    ("KEY", |view| Some(view.key.to_string())),
-    ("STATE", |view| Some(state(view.state).to_owned())),
-    ("MODE", |view| Some(mode(view.mode).to_owned())),
-    ("PID", pid),
-    ("USER", |view| view.user.clone()),
-    ("HOST", |view| {
+const fn field(
+    title: &'static str,
+    rank: u8,
+    least: usize,
+    value: fn(&LockView) -> Option<String>,
+) -> Field {
+    Field {
+        title,
+        rank,
+        least,
+        value,
+    }
+}
+
+/// What is copied, or says nothing when it is cut off.
+const WHOLE: usize = usize::MAX;
+const KEY: &str = "KEY";
+/// The rank of the key where a name that is cut off does not stand for it: after PID.
+const KEY_OF_CUT_NAME: u8 = 4;
+/// The last ranks go first where there is no room: the key, which the name stands for, and the mode.
+const NARROW: [Field; 8] = [
+    field(KEY, 12, WHOLE, |view| Some(view.key.to_string())),
+    field("STATE", 1, WHOLE, |view| Some(state(view.state).to_owned())),
+    field("MODE", 13, WHOLE, |view| Some(mode(view.mode).to_owned())),
+    field("PID", 3, WHOLE, pid),
+    field("USER", 8, 10, |view| view.user.clone()),
+    field("HOST", 5, 12, |view| {
         view.host.clone().or_else(|| view.client.clone())
     }),
-    ("SINCE", LockView::age),
-    ("COMMAND", |view| view.command.clone()),
+    field("SINCE", 2, WHOLE, LockView::age),
+    field("COMMAND", 10, 12, |view| view.command.clone()),
 ];
-
-const WIDE: [Column; 4] = [
-    ("APPLICATION", |view| view.application_name.clone()),
-    ("CLIENT", |view| view.client.clone()),
-    ("DATABASE", |view| view.database.clone()),
-    ("BLOCKED BY", |view| Some(blocked_by(view))),
-];
-
-/// What is copied from a terminal to be used elsewhere; the wide table has no room for that.
-const UNBROKEN: [&str; 2] = ["KEY", "PID"];
+const APPLICATION: Field = field("APPLICATION", 11, 12, |view| view.application_name.clone());
+const CLIENT: Field = field("CLIENT", 9, 21, |view| view.client.clone());
+const DATABASE: Field = field("DATABASE", 7, 12, |view| view.database.clone());
+const BLOCKED_BY: Field = field("BLOCKED BY", 6, 12, |view| Some(blocked_by(view)));
 
 /// From this many columns on a terminal shows the wide table without being asked.
-const WIDE_TERMINAL: u16 = 200;
+const WIDE_TERMINAL: usize = 200;
 
-/// `width` is the terminal's, `None` where there is none and lines may be as long as they like.
-pub fn render(views: &[LockView], width: Option<u16>, wide: bool) -> String {
-    let wide = wide || width.is_some_and(|width| width >= WIDE_TERMINAL);
-    let more = if wide { &WIDE[..] } else { &[] };
-    let columns: Vec<&Column> = NARROW.iter().chain(more).collect();
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    if let Some(width) = width {
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_width(width);
-    }
-    table.set_header(columns.iter().map(|(title, _)| *title));
-    for view in views {
-        table.add_row(columns.iter().map(|(_, value)| match value(view) {
-            Some(value) => printable(&value),
-            None => "?".to_owned(),
-        }));
-    }
-    for (column, (title, _)) in table.column_iter_mut().zip(&columns) {
-        column.set_padding((0, 2));
-        if !wide && UNBROKEN.contains(title) {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
-    }
-    table.trim_fmt() + "\n"
+/// What was asked for beyond the usual columns.
+#[derive(Clone, Copy, Debug)]
+pub struct More {
+    pub wide: bool,
+    pub database: bool,
 }
 
-/// Aligned lines, each a subject and what was found.
-pub fn findings(findings: &[(&str, String)], width: Option<u16>) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    if let Some(width) = width {
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_width(width);
+/// A line of titles, and one for each row.
+pub fn render(rows: &[Row<'_>], more: More, look: Look) -> String {
+    let is_wide = more.wide || look.width.is_some_and(|width| width >= WIDE_TERMINAL);
+    let further: &[Field] = match (is_wide, more.database) {
+        (true, _) => &[APPLICATION, CLIENT, DATABASE, BLOCKED_BY],
+        (false, true) => &[DATABASE],
+        (false, false) => &[],
+    };
+    let mut columns = vec![names(rows, look, true)];
+    columns.extend(
+        NARROW
+            .iter()
+            .chain(further)
+            .map(|field| field.of(rows, look)),
+    );
+    if columns[0].may_be_cut()
+        && let Some(key) = columns.iter_mut().find(|column| column.title == KEY)
+    {
+        key.rank = KEY_OF_CUT_NAME;
     }
-    for (subject, found) in findings {
-        table.add_row([format!("{subject}:"), printable(found)]);
+    let mut widths = layout::fit(&columns, look.width);
+    let is_key = |column: &Column| column.title == KEY;
+    if let Some(key) = columns.iter().position(is_key)
+        && widths[key].is_none()
+    {
+        columns.remove(key);
+        columns[0] = names(rows, look, false);
+        widths = layout::fit(&columns, look.width);
     }
-    for (at, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 1));
-        if at == 0 {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
-    }
-    table.trim_fmt() + "\n"
+    layout::draw(&columns, &widths, look)
 }
 
-fn name(view: &LockView) -> Option<String> {
-    let name = view.name.as_ref()?;
-    Some(match &view.namespace {
-        Some(namespace) => format!("{namespace}/{name}"),
-        None => name.clone(),
-    })
+/// The first column. It may take a third of a line before any other goes for it.
+fn names(rows: &[Row<'_>], look: Look, key_is_shown: bool) -> Column {
+    let cell = |row: &Row<'_>| {
+        let name = if key_is_shown {
+            name::words(row.view, look.is_utf8)
+        } else {
+            Some(name::words_or_key(row.view, look.is_utf8))
+        };
+        let mut cell = cell(name, look);
+        if row.view.name.is_none() {
+            cell.style = Style::new().dimmed();
+        }
+        cell.text.insert_str(0, &row.branch);
+        cell
+    };
+    Column {
+        title: "NAME",
+        rank: 0,
+        least: look.width.map_or(WHOLE, |width| (width / 3).max(12)),
+        cells: rows.iter().map(cell).collect(),
+    }
+}
+
+impl Field {
+    fn of(&self, rows: &[Row<'_>], look: Look) -> Column {
+        let cell = |row: &Row<'_>| {
+            let mut cell = cell((self.value)(row.view), look);
+            if self.title == "STATE" && row.view.state == State::Waiting {
+                cell.style = AnsiColor::Yellow.on_default();
+            }
+            cell
+        };
+        Column {
+            title: self.title,
+            rank: self.rank,
+            least: self.least,
+            cells: rows.iter().map(cell).collect(),
+        }
+    }
+}
+
+fn cell(value: Option<String>, look: Look) -> Cell {
+    match value {
+        Some(value) => Cell {
+            text: look.shown(&value),
+            style: Style::new(),
+        },
+        None => Cell {
+            text: "?".to_owned(),
+            style: Style::new().dimmed(),
+        },
+    }
 }
 
 fn state(state: State) -> &'static str {
@@ -113,7 +172,11 @@ fn pid(view: &LockView) -> Option<String> {
     }
 }
 
+/// The backends, among which 0 is a prepared transaction (`pg_blocking_pids`).
 fn blocked_by(view: &LockView) -> String {
-    let pids: Vec<String> = view.blocked_by.iter().map(ToString::to_string).collect();
-    pids.join(" ")
+    let pids = view.blocked_by.iter().map(|pid| match pid {
+        0 => "prepared".to_owned(),
+        pid => pid.to_string(),
+    });
+    pids.collect::<Vec<_>>().join(" ")
 }

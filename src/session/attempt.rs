@@ -7,6 +7,7 @@ use super::statements::{self, Answer};
 use super::{HeldLock, Line, Session};
 use crate::connection;
 use crate::exit::Fault;
+use crate::holding::Holding;
 use crate::identity::Identity;
 use crate::key::Mode;
 use crate::lease::Lease;
@@ -20,6 +21,8 @@ pub struct Request {
     pub lease: Lease,
     /// How many others may wait for it already.
     pub most_waiters: Option<u32>,
+    /// What the pglocks hold that run this process.
+    pub above: Vec<Holding>,
     /// Whether a fencing token is wanted with it.
     pub wants_token: bool,
 }

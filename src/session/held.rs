@@ -12,6 +12,7 @@ use super::attention::Attention;
 use super::statements::{self, Asking, Grant, Keepalive, Proof, Token, queue};
 use super::{Request, Session, Wait};
 use crate::connection::{self, Settings};
+use crate::key::LockKey;
 use crate::lease::Lease;
 
 /// How long the release may take before the session counts as lost.
@@ -33,6 +34,7 @@ enum Held {
 pub struct HeldLock {
     session: Session,
     backend_pid: i32,
+    keys: Vec<LockKey>,
     slot: u32,
     token: Option<Token>,
     lease: Lease,
@@ -61,15 +63,17 @@ impl HeldLock {
                 .or(request.lease.at_this_end())
                 .apply(&session.socket);
         }
+        let comment = statements::comment(request, grant, &session.server);
         Self {
             backend_pid: grant.backend_pid,
+            keys: grant.keys(request),
             slot: grant.choice,
             token: grant.token,
             lease: request.lease,
             attention: Box::new(Attention::of(request, grant, &session.server)),
-            release: statements::release(request, grant),
+            release: statements::release(request, grant, &session.server),
             wake: queue::wake(request),
-            settle: queue::settle(request, wait),
+            settle: queue::settle(request, wait, &comment),
             proven: sent,
             session,
         }
@@ -77,6 +81,11 @@ impl HeldLock {
 
     pub fn backend_pid(&self) -> i32 {
         self.backend_pid
+    }
+
+    /// All that is held.
+    pub fn keys(&self) -> &[LockKey] {
+        &self.keys
     }
 
     /// Which slot of the lock was free, lowest first; 0 where there are none.

@@ -20,7 +20,7 @@ pub use self::attempt::{Attempt, Request, Scope, Wait};
 pub use self::held::HeldLock;
 use self::link::{Link, Notifications};
 pub use self::pooler::{Pooling, explain_refusal};
-pub use self::queue::{Line, Ticket};
+pub use self::queue::{Line, News, Ticket};
 use self::statements::EMIT;
 #[cfg(test)]
 pub use self::statements::halves;
@@ -157,7 +157,10 @@ impl Session {
                 answered => return answered,
             }
             if let Some(before_again) = before_again {
-                self.client.simple_query(before_again).await?;
+                match self.client.simple_query(before_again).await {
+                    Err(error) if error.code() == Some(&SqlState::QUERY_CANCELED) => {}
+                    done => drop(done?),
+                }
             }
         }
         self.client.simple_query(sql).await

@@ -27,8 +27,29 @@ pub struct Ticket {
     pub number: i32,
 }
 
+/// What a holder says that leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The first in one of its queues.
+    pub first: Ticket,
+    pub news: News,
+}
+
+/// What has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// The lock has become free.
+    Lock,
+    /// A slot of it has, which is not what all in the queue wait for.
+    Slot,
+    /// One ahead could not take what has.
+    PassedOn,
+}
+
 /// A holder looks for a microsecond whether anybody waits; and a hundred others may join at the same moment.
 const JOIN_AGAIN: Duration = Duration::from_millis(5);
+/// Somebody who takes a marker for other than what it is must not keep the queue waiting; who has none is told nothing.
+const MARK_AT_MOST: usize = 20;
 
 impl Session {
     /// Joins the queue of each lock at its end: the places, and how many are ahead in the longest; `None` if another
@@ -55,7 +76,7 @@ impl Session {
         };
         for class in unmarked {
             let mark = queue::mark(request, class, since, self.backend_pid, &self.server);
-            loop {
+            for _ in 0..MARK_AT_MOST {
                 sleep(JOIN_AGAIN).await;
                 if queue::is_marked(self.sent(&mark, None).await?) {
                     break;
@@ -71,14 +92,19 @@ impl Session {
         Look::read(self.sent(&sql, None).await?)
     }
 
-    /// Waits until a holder says that it has left: the first ticket of one queue, if that is understood. The error is
+    /// Waits until a holder says that it has left; what it says, if that is understood. The error is
     /// what ended the session. Cancel-safe.
-    pub async fn told(&mut self) -> anyhow::Result<Option<Ticket>> {
+    pub async fn told(&mut self) -> anyhow::Result<Option<Told>> {
         if let Some(payload) = self.notifications.recv().await {
-            return Ok(Ticket::read(&payload));
+            return Ok(Told::read(&payload));
         }
         let cause = self.ended().await;
         Err(Fault::CannotConnect.error(format!("the connection was lost: {cause}")))
+    }
+
+    /// Has those who are behind try, too.
+    pub async fn pass_on(&mut self, line: &Line) -> anyhow::Result<()> {
+        self.sent(&queue::pass_on(line), None).await.map(drop)
     }
 
     /// Leaves the queue; what was told to this session may have been told to no other.
@@ -100,25 +126,39 @@ impl Session {
     }
 }
 
-impl Ticket {
-    /// Reads `CLASS NUMBER`.
+impl Told {
+    /// Reads `CLASS NUMBER NEWS`.
     fn read(payload: &str) -> Option<Self> {
-        let (class, number) = payload.split_once(' ')?;
-        Some(Self {
-            class: class.parse().ok()?,
-            number: number.parse().ok()?,
-        })
+        let mut words = payload.split(' ');
+        let first = Ticket {
+            class: words.next()?.parse().ok()?,
+            number: words.next()?.parse().ok()?,
+        };
+        let word = words.next()?;
+        let news = News::ALL.into_iter().find(|news| news.word() == word)?;
+        Some(Self { first, news })
+    }
+}
+
+impl News {
+    const ALL: [Self; 3] = [Self::Lock, Self::Slot, Self::PassedOn];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Slot => "slot",
+            Self::PassedOn => "passed-on",
+        }
     }
 }
 
 impl Line {
-    /// Whether this place comes first in the only queue there is, once `first` was said to; `None` where that does
-    /// not say it.
-    pub fn is_first(&self, first: Option<Ticket>) -> Option<bool> {
+    /// Whether this place comes first in the only queue there is, once that was told; `None` where it does not say so.
+    pub fn is_first(&self, told: Told) -> Option<bool> {
         let [mine] = self.tickets[..] else {
             return None;
         };
-        let first = first.filter(|first| first.class == mine.class)?;
-        Some(first.number >= mine.number)
+        let is_said = told.news != News::PassedOn && told.first.class == mine.class;
+        is_said.then_some(told.first.number >= mine.number)
     }
 }

@@ -18,7 +18,7 @@ pub use self::keepalive::{Keepalive, keepalive, read_keepalive};
 #[cfg(test)]
 pub use self::pg_locks::halves;
 pub use self::pg_locks::{is_any_key, is_key};
-pub use self::proof::{Proof, heartbeat, release};
+pub use self::proof::{Proof, comment, heartbeat, release};
 pub use self::queue::{Joined, Look};
 pub use self::shield::{begin, shield_alone, shielded, shielded_settings};
 pub use self::take::{Answer, Grant, put_back, try_lock};

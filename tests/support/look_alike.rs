@@ -49,3 +49,30 @@ pub fn error(code: &str, said: &str) -> Vec<u8> {
         format!("SERROR\0VERROR\0C{code}\0M{said}\0\0").as_bytes(),
     )
 }
+
+/// The rows of an answer, which are texts or null, of columns with these names.
+pub fn answer(columns: &[&str], rows: &[Vec<Option<String>>]) -> Vec<u8> {
+    /// No table's column, and a text of any length.
+    const TEXT: [u8; 18] = [
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 25, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0,
+    ];
+    let count = u16::try_from(columns.len()).unwrap().to_be_bytes();
+    let mut description = count.to_vec();
+    for column in columns {
+        description.extend(column.bytes().chain([0]).chain(TEXT));
+    }
+    let mut answer = message(b'T', &description);
+    for row in rows {
+        let mut data = count.to_vec();
+        for value in row {
+            let length = value
+                .as_ref()
+                .map_or(-1, |value| i32::try_from(value.len()).unwrap());
+            data.extend(length.to_be_bytes());
+            data.extend(value.iter().flat_map(|value| value.bytes()));
+        }
+        answer.extend(message(b'D', &data));
+    }
+    answer.extend(message(b'C', b"SELECT\0"));
+    answer
+}

@@ -43,7 +43,7 @@ pub async fn choose(
 ) -> anyhow::Result<Vec<Target>> {
     let mut targets = Vec::new();
     for holder in holders(session, lock, args.pid).await? {
-        let described = format!("{lock} is held by {}", holder.describe());
+        let described = holder.describe_as(lock);
         if holder.prepared {
             let transaction = holder.prepared_transaction.as_deref().unwrap_or("?");
             let transaction = transaction.replace('\'', "''");

@@ -7,7 +7,7 @@ use tokio_postgres::SimpleQueryMessage;
 
 use super::lock_calls::if_taken;
 use super::pg_locks::is_key;
-use super::proof::{holders_comment, proving};
+use super::proof::{comment, proving};
 use super::rows;
 use super::shield::shielded;
 use super::take::Grant;
@@ -28,7 +28,7 @@ pub struct Asking {
 /// where there is none.
 pub fn attentive_heartbeat(request: &Request, grant: &Grant, server: &Server) -> String {
     let answer = if_taken(key(request, grant), "'asked'", "'held'");
-    let comment = holders_comment(request, grant, server);
+    let comment = comment(request, grant, server);
     let proof = in_scope(request, proving(request, grant, &answer));
     format!("{comment}{proof}")
 }
@@ -63,7 +63,7 @@ pub fn who_asks(request: &Request, grant: &Grant, server: &Server) -> String {
          WHERE me.pid = pg_backend_pid() AND l.locktype = 'advisory' AND l.granted AND {is_request} \
              AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     ));
-    let comment = holders_comment(request, grant, server);
+    let comment = comment(request, grant, server);
     format!("{comment}{}", in_scope(request, look))
 }
 

@@ -43,7 +43,7 @@ impl Proof {
 ///
 /// Nothing but the end of the session, or of its transaction, makes this fail.
 pub fn heartbeat(request: &Request, grant: &Grant, server: &Server) -> String {
-    let comment = holders_comment(request, grant, server);
+    let comment = comment(request, grant, server);
     format!("{comment}{}", proving(request, grant, "'held'"))
 }
 
@@ -59,15 +59,10 @@ pub fn proving(request: &Request, grant: &Grant, answer: &str) -> String {
     )
 }
 
-/// What every statement of a holder begins with: it is how others learn since when the lock is held.
-pub fn holders_comment(request: &Request, grant: &Grant, server: &Server) -> String {
-    let held = Since::Held(grant.taken.since_1970);
-    request.identity.comment(Some(held), server.is_utf8)
-}
-
 /// Frees the lock, in that backend only; answers as a heartbeat does whether it was held until now, and whether
 /// others wait for it.
-pub fn release(request: &Request, grant: &Grant) -> String {
+pub fn release(request: &Request, grant: &Grant, server: &Server) -> String {
+    let comment = comment(request, grant, server);
     let (was_held, end) = match request.scope {
         Scope::Session => {
             let give_back = LockCalls::of(request, &grant.keys(request)).give_back();
@@ -80,9 +75,15 @@ pub fn release(request: &Request, grant: &Grant) -> String {
     let is_expected = is_backend(grant.backend_pid);
     let is_awaited = queue::is_awaited(request);
     format!(
-        "SELECT CASE WHEN NOT {is_expected} THEN 'elsewhere' WHEN NOT {was_held} THEN 'gone' \
+        "{comment}SELECT CASE WHEN NOT {is_expected} THEN 'elsewhere' WHEN NOT {was_held} THEN 'gone' \
              WHEN {is_awaited} THEN 'awaited' ELSE 'held' END AS answer{end}"
     )
+}
+
+/// What tells everybody of the holder, in front of each of its statements.
+pub fn comment(request: &Request, grant: &Grant, server: &Server) -> String {
+    let held = Since::Held(grant.taken.since_1970);
+    request.identity.comment(Some(held), server.is_utf8)
 }
 
 fn is_same_transaction(grant: &Grant) -> String {

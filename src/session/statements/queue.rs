@@ -11,7 +11,7 @@ use super::shield::shielded;
 use super::{column, is_any_key, is_backend, rows};
 use crate::identity::Since;
 use crate::key::{LockKey, Mode};
-use crate::session::{Line, Request, Server, Ticket, Wait};
+use crate::session::{Line, News, Request, Server, Ticket, Wait};
 
 /// What came of joining the queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,8 +178,19 @@ impl Look {
 
 /// Tells the first two in each queue which ticket of it comes first.
 pub fn wake(request: &Request) -> String {
-    let wakes: Vec<String> = classes(request).map(wake_one).collect();
-    shielded(&wakes.join("; "))
+    let news = match request.identity.claim.slots {
+        None => News::Lock,
+        Some(_) => News::Slot,
+    };
+    let wakes = classes(request).map(|class| wake_one(class, 0, news));
+    shielded(&wakes.collect::<Vec<_>>().join("; "))
+}
+
+/// Has the next one behind this place look: what is free is not what this one waits for.
+pub fn pass_on(line: &Line) -> String {
+    let wakes = line.tickets.iter();
+    let wakes = wakes.map(|Ticket { class, number }| wake_one(*class, *number, News::PassedOn));
+    shielded(&wakes.collect::<Vec<_>>().join("; "))
 }
 
 /// The classes of the queues in which whoever makes this request waits.
@@ -188,11 +199,18 @@ pub fn classes(request: &Request) -> impl Iterator<Item = i32> {
     keys.into_iter().map(LockKey::queue_class)
 }
 
-fn wake_one(class: i32) -> String {
-    let tickets = tickets(class);
+/// Tells the first two behind this number, which is 0 or a ticket, who is the first of them; what was passed on is told
+/// to one alone, or all would be told by all.
+fn wake_one(class: i32, behind: i32, news: News) -> String {
+    let (tickets, word) = (tickets(class), news.word());
+    let limit = match news {
+        News::Lock | News::Slot => 2,
+        News::PassedOn => 1,
+    };
     format!(
-        "WITH first AS MATERIALIZED ({tickets} ORDER BY objid LIMIT 2) \
-         SELECT count(pg_notify('{CHANNEL}' || pid, '{class} ' || (SELECT min(number) FROM first))) FROM first"
+        "WITH first AS MATERIALIZED ({tickets} AND objid::int8 > {behind} ORDER BY objid LIMIT {limit}) \
+         SELECT count(pg_notify('{CHANNEL}' || pid, concat_ws(' ', {class}, (SELECT min(number) FROM first), '{word}'))) \
+         FROM first"
     )
 }
 
@@ -204,21 +222,22 @@ pub fn is_awaited(request: &Request) -> String {
 
 /// What one who stood in line has left to do once it holds the lock: notifications wake everybody who listens, and
 /// another who shares the lock, or gets another slot of it, may come in too.
-pub fn settle(request: &Request, wait: &Wait) -> Option<String> {
+///
+/// The comment stands for the holder until its first heartbeat.
+pub fn settle(request: &Request, wait: &Wait, comment: &str) -> Option<String> {
     let Wait::InLine(_) = wait else {
         return None;
     };
-    Some(match (request.mode, request.identity.claim.slots) {
-        (Mode::Exclusive, None) => "UNLISTEN *".to_owned(),
-        (Mode::Shared, _) | (_, Some(_)) => format!("UNLISTEN *; {}", wake(request)),
-    })
+    let has_room = request.mode == Mode::Shared || request.identity.claim.slots.is_some();
+    let wake = has_room.then(|| format!("; {}", wake(request)));
+    Some(format!("{comment}UNLISTEN *{}", wake.unwrap_or_default()))
 }
 
 /// Gives tickets and markers back, and has others know who comes first now, if this one may have been told it.
 pub fn withdraw(line: &Line, backend_pid: i32) -> String {
     let (is_expected, leave) = (is_backend(backend_pid), leave(line));
     let wakes = line.tickets.iter().map(|Ticket { class, number }| {
-        let wake = wake_one(*class);
+        let wake = wake_one(*class, 0, News::Lock);
         format!("; {wake} WHERE {number} <= (SELECT max(number) FROM first)")
     });
     let wakes: String = wakes.collect();

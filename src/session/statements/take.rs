@@ -11,7 +11,7 @@ use super::shield::{Extent, READ_COMMITTED, set_config, shield, shielded};
 use super::token::{EMIT, Token};
 use super::{BACKEND, column, is_backend, queue, rows};
 use crate::identity::{Since, Stage};
-use crate::key::LockKey;
+use crate::key::{LockKey, Mode};
 use crate::session::{Request, Scope, Server, Wait};
 
 /// What one try answered.
@@ -101,10 +101,13 @@ fn try_in_session(request: &Request, wait: &Wait, backend_pid: i32, server: &Ser
             telling(request, stage, Extent::Session, "'waiting'")
         }
     };
-    // Whoever will wait anyway does not go before those who do.
+    // Whoever will wait anyway does not go before those who do, who may wait for the reader that runs this one.
+    let is_reader_of_reader = !request.above.is_empty() && request.mode == Mode::Shared;
     let is_passed_by = match wait {
-        Wait::NotYet | Wait::Begins => format!("WHEN {} THEN {busy} ", queue::is_awaited(request)),
-        Wait::Unannounced | Wait::InLine(_) => String::new(),
+        Wait::NotYet | Wait::Begins if !is_reader_of_reader => {
+            format!("WHEN {} THEN {busy} ", queue::is_awaited(request))
+        }
+        Wait::NotYet | Wait::Begins | Wait::Unannounced | Wait::InLine(_) => String::new(),
     };
     let choices = each_choice(request, |calls, choice| {
         let (again, give_back) = (calls.take_again(), calls.give_back());
@@ -175,13 +178,19 @@ fn try_in_transaction(request: &Request, server: &Server) -> String {
     });
     let (is_genuine, at) = (are_genuine(request), moment("now"));
     let path = set_config("search_path", "pg_catalog, pg_temp", Extent::Transaction);
-    let is_key = is_any_key(request.identity.claim.choices().flatten());
+    let claim = &request.identity.claim;
+    let is_key = is_any_key(claim.choices().flatten());
+    // What is taken before another fails stays taken until the transaction ends; so it is looked at first.
+    let is_held_also = match claim.also_keys() {
+        also if also.is_empty() => String::new(),
+        also => format!("OR {} AND {}", is_any_key(also), excludes(request.mode)),
+    };
     format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; SELECT {path}; {shield}, {name}; \
          SELECT CASE WHEN {IS_STANDBY} THEN 'standby' \
              WHEN NOT {is_genuine} THEN 'foreign' \
-             WHEN EXISTS (SELECT FROM pg_locks l WHERE l.pid = pg_backend_pid() AND l.locktype = 'advisory' \
-                 AND {is_key}) THEN 'busy' \
+             WHEN EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'advisory' \
+                 AND (l.pid = pg_backend_pid() AND {is_key} {is_held_also})) THEN 'busy' \
              {choices} ELSE 'busy' END AS answer, {BACKEND} AS backend, {at} AS at"
     )
 }
@@ -191,6 +200,14 @@ pub fn put_back(request: &Request) -> String {
     let keys: BTreeSet<LockKey> = request.identity.claim.choices().flatten().collect();
     let keys: Vec<LockKey> = keys.into_iter().collect();
     shielded(&LockCalls::of(request, &keys).put_back())
+}
+
+/// The condition that a row `l` of `pg_locks` excludes a lock of this mode.
+fn excludes(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Exclusive => "true",
+        Mode::Shared => "l.mode = 'ExclusiveLock'",
+    }
 }
 
 fn are_genuine(request: &Request) -> String {

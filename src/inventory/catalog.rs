@@ -1,0 +1,196 @@
+//! Whose key it is, from what the current database holds: tables of job queues, and replication slots.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tokio_postgres::SimpleQueryRow;
+
+use super::owner::Owner;
+use super::view::LockView;
+use crate::catalogue::Evidence;
+use crate::key::LockKey;
+use crate::session::Session;
+
+/// How long both questions together may take; without an answer the owners stay unknown.
+const DEADLINE: Duration = Duration::from_secs(2);
+
+/// Software that keeps what it locks in a table.
+struct Keeper {
+    title: &'static str,
+    table: &'static str,
+    /// What it has among its columns, with a type where that matters: `id:int8`.
+    columns: &'static str,
+    evidence: Evidence,
+    /// The keys, in SQL; the table stands in braces.
+    keys: &'static str,
+}
+
+/// Tables that may be large are asked for no more than the rows that may be at work.
+const KEEPERS: [Keeper; 5] = [
+    Keeper {
+        title: "GoodJob",
+        table: "good_jobs",
+        columns: "{id,finished_at}",
+        evidence: Evidence::Sure,
+        keys: "SELECT ('x' || left(md5('good_jobs-' || id::text), 16))::bit(64)::int8 \
+            FROM (SELECT id FROM {table} WHERE finished_at IS NULL LIMIT 10000) AS jobs",
+    },
+    Keeper {
+        title: "GoodJob",
+        table: "good_jobs",
+        columns: "{active_job_id,finished_at}",
+        evidence: Evidence::Sure,
+        keys: "SELECT ('x' || left(md5('good_jobs-' || active_job_id::text), 16))::bit(64)::int8 \
+            FROM (SELECT active_job_id FROM {table} WHERE finished_at IS NULL LIMIT 10000) AS jobs",
+    },
+    Keeper {
+        title: "GoodJob",
+        table: "good_job_processes",
+        columns: "{id}",
+        evidence: Evidence::Sure,
+        keys: "SELECT ('x' || left(md5('good_job_processes-' || id::text), 16))::bit(64)::int8 FROM {table}",
+    },
+    Keeper {
+        title: "Que",
+        table: "que_jobs",
+        columns: "{id:int8}",
+        // Anybody may take a small number.
+        evidence: Evidence::Maybe,
+        keys: "SELECT id FROM {table} WHERE id IN (SELECT key FROM keys)",
+    },
+    Keeper {
+        title: "pgmq",
+        table: "meta",
+        columns: "{queue_name,is_partitioned,is_unlogged}",
+        evidence: Evidence::Sure,
+        keys: "SELECT hashtext('pgmq.queue_' || queue_name::text)::int8 FROM {table}",
+    },
+];
+
+/// The keepers whose table this role may read and nobody is about to change, and the keys of Electric's slots.
+const PRESENT: &str = "\
+    SELECT current_database() AS database, k.keeper, format('%I.%I', n.nspname, c.relname) AS place, NULL AS key \
+    FROM (VALUES {keepers}) AS k (keeper, name, columns) \
+    JOIN pg_catalog.pg_class c ON c.relname = k.name::name AND c.relkind IN ('r', 'p') \
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+    WHERE has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT') \
+    AND cardinality(k.columns::text[]) = ( \
+        SELECT count(*) FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
+        WHERE a.attrelid = c.oid AND a.attnum > 0 \
+        AND (a.attname::text = ANY (k.columns::text[]) OR a.attname || ':' || t.typname = ANY (k.columns::text[]))) \
+    AND NOT EXISTS ( \
+        SELECT FROM pg_catalog.pg_locks l \
+        WHERE l.locktype = 'relation' AND l.relation = c.oid AND l.mode = 'AccessExclusiveLock') \
+    UNION ALL \
+    SELECT current_database(), NULL, NULL, hashtext(slot_name::text)::text FROM pg_catalog.pg_replication_slots \
+    WHERE starts_with(slot_name::text, 'electric_slot_') AND database = current_database()";
+
+/// Even so a table may be locked by then, or a look at it take long: in that case nothing is known.
+const BRIEFLY: &str = "SELECT pg_catalog.set_config('lock_timeout', '200ms', true), \
+    pg_catalog.set_config('statement_timeout', '1s', true)";
+
+/// Asks the current database for the owners of keys that nothing is known of for certain; without such keys it asks
+/// nothing.
+///
+/// What the role may not read, or what takes too long, stays unknown.
+pub async fn name_owners(session: &mut Session, views: &mut [LockView]) {
+    let unknown = views
+        .iter()
+        .filter(|view| is_foreign(view) && !is_known(view));
+    let keys = unknown.filter_map(|view| match view.key {
+        LockKey::Bigint(key) => Some(key),
+        LockKey::Pair(..) => None,
+    });
+    let keys: BTreeSet<i64> = keys.collect();
+    if keys.is_empty() {
+        return;
+    }
+    let Ok(Ok(found)) = timeout(DEADLINE, ask(session, &keys)).await else {
+        return;
+    };
+    for view in views.iter_mut().filter(|view| is_foreign(view)) {
+        let LockKey::Bigint(key) = view.key else {
+            continue;
+        };
+        if view.database != found.database {
+            continue;
+        }
+        for (title, evidence) in found.owners.get(&key).into_iter().flatten() {
+            let owner = view.program.get_or_insert_default();
+            owner.add(title, *evidence);
+        }
+    }
+}
+
+fn is_foreign(view: &LockView) -> bool {
+    view.wrapper_pid.is_none()
+}
+
+fn is_known(view: &LockView) -> bool {
+    view.program.as_ref().is_some_and(Owner::is_sure)
+}
+
+/// What the current database says of keys.
+#[derive(Default)]
+struct Found {
+    database: Option<String>,
+    owners: HashMap<i64, Vec<(&'static str, Evidence)>>,
+}
+
+impl Found {
+    fn add(&mut self, key: i64, title: &'static str, evidence: Evidence) {
+        self.owners.entry(key).or_default().push((title, evidence));
+    }
+}
+
+/// One question for what there is, and if there is a table another for its keys.
+async fn ask(session: &mut Session, keys: &BTreeSet<i64>) -> anyhow::Result<Found> {
+    let mut found = Found::default();
+    let mut questions = Vec::new();
+    for row in session.query(&present()).await? {
+        found.database = row.try_get("database").ok().flatten().map(str::to_owned);
+        match number(&row, "key") {
+            Some(key) => found.add(key, "Electric", Evidence::Sure),
+            None => questions.extend(question(&row)),
+        }
+    }
+    if questions.is_empty() {
+        return Ok(found);
+    }
+    let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
+    let statement = format!(
+        "{BRIEFLY}; WITH keys AS MATERIALIZED (SELECT unnest('{{{}}}'::int8[]) AS key) {}",
+        keys.join(","),
+        questions.join(" UNION ALL ")
+    );
+    for row in session.query(&statement).await? {
+        let keeper = number(&row, "keeper").and_then(|at| KEEPERS.get(usize::try_from(at).ok()?));
+        if let Some((keeper, key)) = keeper.zip(number(&row, "key")) {
+            found.add(key, keeper.title, keeper.evidence);
+        }
+    }
+    Ok(found)
+}
+
+fn present() -> String {
+    let keepers = KEEPERS
+        .iter()
+        .enumerate()
+        .map(|(at, keeper)| format!("({at}, '{}', '{}')", keeper.table, keeper.columns));
+    PRESENT.replace("{keepers}", &keepers.collect::<Vec<_>>().join(", "))
+}
+
+/// For the keys of one table; its name comes quoted.
+fn question(row: &SimpleQueryRow) -> Option<String> {
+    let at = number(row, "keeper")?;
+    let keeper = KEEPERS.get(usize::try_from(at).ok()?)?;
+    let keys = keeper.keys.replace("{table}", row.try_get("place").ok()??);
+    Some(format!(
+        "SELECT {at} AS keeper, key FROM keys WHERE key IN ({keys})"
+    ))
+}
+
+fn number(row: &SimpleQueryRow, column: &str) -> Option<i64> {
+    row.try_get(column).ok()??.parse().ok()
+}

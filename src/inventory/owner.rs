@@ -1,0 +1,284 @@
+//! Whose key it is, as far as key and database tell: the index over [`crate::catalogue`].
+
+use std::collections::HashMap;
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::catalogue::{Evidence, Formula, Hash, PROGRAMS, Program};
+use crate::key::{LockKey, name_in_distributed_lock};
+
+/// The software that a key may belong to: sure of one, or some that are possible.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    sure: Vec<&'static str>,
+    possible: Vec<&'static str>,
+    /// The lock's name to a possible owner, where the key holds it.
+    name: Option<String>,
+}
+
+/// Where to look keys up; what a database decides is computed once for each.
+pub struct Owners {
+    keys: HashMap<LockKey, Vec<&'static Program>>,
+    keys_of_databases: HashMap<String, HashMap<LockKey, Vec<&'static Program>>>,
+    /// Whose keys have something in common.
+    patterns: Vec<&'static Program>,
+}
+
+/// `with_advisory_lock` hashes: what is below is a small number that somebody chose.
+const SMALLEST_HASH: i32 = 1 << 16;
+
+impl Owners {
+    pub fn new() -> Self {
+        Self {
+            keys: index(None),
+            keys_of_databases: HashMap::new(),
+            patterns: PROGRAMS
+                .iter()
+                .filter(|program| has_pattern(program))
+                .collect(),
+        }
+    }
+
+    /// Whose key this is in `database`; `None` if nothing is known of it.
+    pub fn of(&mut self, key: LockKey, database: Option<&str>) -> Option<Owner> {
+        let mut owner = Owner::default();
+        for program in self.keys.get(&key).into_iter().flatten() {
+            owner.add(program.title, program.evidence);
+        }
+        if let Some(database) = database {
+            for program in self.keys_of(database).get(&key).into_iter().flatten() {
+                owner.add(program.title, program.evidence);
+            }
+        }
+        for program in &self.patterns {
+            owner.add_by_pattern(program, key);
+        }
+        (owner != Owner::default()).then_some(owner)
+    }
+
+    fn keys_of(&mut self, database: &str) -> &HashMap<LockKey, Vec<&'static Program>> {
+        if !self.keys_of_databases.contains_key(database) {
+            let keys = index(Some(database));
+            self.keys_of_databases.insert(database.to_owned(), keys);
+        }
+        &self.keys_of_databases[database]
+    }
+}
+
+fn has_pattern(program: &Program) -> bool {
+    matches!(
+        program.formula,
+        Formula::Class(_)
+            | Formula::ClassAndHash(..)
+            | Formula::ClassAndOid(_)
+            | Formula::Plus(..)
+            | Formula::Library(_)
+    )
+}
+
+/// Every key that a program has by default: everywhere, or in this database alone.
+fn index(database: Option<&str>) -> HashMap<LockKey, Vec<&'static Program>> {
+    let mut index: HashMap<LockKey, Vec<&'static Program>> = HashMap::new();
+    for program in PROGRAMS {
+        if program.evidence == Evidence::None || program.is_per_database() != database.is_some() {
+            continue;
+        }
+        let named: Vec<LockKey> = match program.formula {
+            Formula::Named(names) => names.iter().map(|(_, key)| LockKey::Bigint(*key)).collect(),
+            Formula::NamedPair(class, names) => {
+                let pair = |(_, second): &(&str, i32)| LockKey::Pair(class, *second);
+                names.iter().map(pair).collect()
+            }
+            _ => program.default_key(database).into_iter().collect(),
+        };
+        for key in named {
+            index.entry(key).or_default().push(program);
+        }
+    }
+    index
+}
+
+impl Owner {
+    pub fn add(&mut self, title: &'static str, evidence: Evidence) {
+        let titles = match evidence {
+            Evidence::Sure => &mut self.sure,
+            Evidence::Maybe => &mut self.possible,
+            Evidence::None => return,
+        };
+        if let Err(place) = titles.binary_search(&title) {
+            titles.insert(place, title);
+        }
+    }
+
+    pub fn is_sure(&self) -> bool {
+        self.sure.len() == 1
+    }
+
+    /// What all keys of a program have in common.
+    fn add_by_pattern(&mut self, program: &Program, key: LockKey) {
+        let fits = match (program.formula, key) {
+            (
+                Formula::Class(class)
+                | Formula::ClassAndHash(class, ..)
+                | Formula::ClassAndOid(class),
+                LockKey::Pair(first, _),
+            ) => first == class,
+            // The hash is one of 32 bits.
+            (Formula::Plus(base, ..), LockKey::Bigint(key)) => {
+                i32::try_from(key.wrapping_sub(base)).is_ok()
+            }
+            (Formula::Library(Hash::WithAdvisoryLock), LockKey::Pair(first, second)) => {
+                first >= SMALLEST_HASH && second == 0
+            }
+            (Formula::Library(Hash::DistributedLock), LockKey::Pair(first, second)) => {
+                let name = name_in_distributed_lock(first, second);
+                let fits = name.is_some();
+                self.name = name;
+                fits
+            }
+            _ => false,
+        };
+        if fits {
+            self.add(program.title, program.evidence);
+        }
+    }
+}
+
+/// `Prisma Migrate`, `possibly Airflow or SpiceDB`, `possibly DistributedLock (my_lock)`.
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let possible = match self.sure.as_slice() {
+            [owner] => return f.write_str(owner),
+            [] => &self.possible,
+            several => several,
+        };
+        let (last, before) = possible.split_last().ok_or(fmt::Error)?;
+        f.write_str("possibly ")?;
+        if !before.is_empty() {
+            write!(f, "{} or ", before.join(", "))?;
+        }
+        f.write_str(last)?;
+        match &self.name {
+            Some(name) if self.sure.is_empty() => write!(f, " ({name})"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Serialize for Owner {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(key: &str, database: &str) -> Option<String> {
+        let key = key.parse().expect("a key");
+        let owner = Owners::new().of(key, Some(database))?;
+        Some(owner.to_string())
+    }
+
+    #[test]
+    fn every_vector_of_a_program_that_can_be_known_leads_back_to_it() {
+        for program in PROGRAMS {
+            for (name, key) in program.vectors {
+                let values = program.values(name).expect("a vector");
+                let is_default =
+                    program
+                        .parameters
+                        .iter()
+                        .zip(&values)
+                        .all(|((parameter, default), value)| {
+                            *parameter == "DATABASE" || *default == Some(*value)
+                        });
+                let is_known = is_default || has_pattern(program);
+                if program.evidence == Evidence::None || !is_known {
+                    continue;
+                }
+                let database = values.first().copied().unwrap_or("elsewhere");
+                let found = owner(key, database).unwrap_or_default();
+                assert!(
+                    found.contains(program.title),
+                    "{name} of {} is taken for '{found}'",
+                    program.title
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_sure_is_said_and_what_several_take_is_possible() {
+        for (key, database, known) in [
+            ("72707369", "x", "Prisma Migrate"),
+            ("4615154450383096620", "app_production", "Rails migrations"),
+            ("2307577224067799112", "app_production", "sqlx migrate"),
+            ("1005908165", "app_production", "golang-migrate"),
+            (
+                "2783953652",
+                "app_production",
+                "possibly Grafana or golang-migrate",
+            ),
+            ("77430801598678", "x", "Flyway"),
+            (
+                "-8525285245963000605",
+                "x",
+                "possibly Supabase Storage or postgres-migrations",
+            ),
+            ("1", "x", "possibly Airflow, Coder or SpiceDB"),
+            ("16185446,-2147467264", "x", "pg_repack"),
+            ("1202238042,0", "x", "possibly with_advisory_lock"),
+            (
+                "-605618483,-118112257",
+                "x",
+                "possibly DistributedLock (my_lock)",
+            ),
+            ("0,42", "x", "possibly Pulp"),
+        ] {
+            assert_eq!(owner(key, database).as_deref(), Some(known), "{key}");
+        }
+    }
+
+    #[test]
+    fn chance_and_small_numbers_name_nobody_with_certainty() {
+        for key in -2000..200_000 {
+            let found = owner_of(LockKey::Bigint(key));
+            assert!(found.is_none_or(|owner| !owner.is_sure()), "{key}");
+        }
+        for first in -100..100 {
+            for second in -100..100 {
+                let found = owner_of(LockKey::Pair(first, second));
+                assert!(
+                    found.is_none_or(|owner| !owner.is_sure()),
+                    "{first},{second}"
+                );
+            }
+        }
+        // Another database's Rails, and a multiple of its salt by chance.
+        assert_eq!(owner("4615154450383096620", "other"), None);
+        assert_eq!(owner("2053462845", "other"), None);
+        let mut owners = Owners::new();
+        let mut random = fastrand::Rng::with_seed(1);
+        for _ in 0..100_000 {
+            let keys = [
+                LockKey::Bigint(random.i64(..)),
+                LockKey::Bigint(random.u32(..).into()),
+                LockKey::Pair(random.i32(..), random.i32(..)),
+            ];
+            for key in keys {
+                let found = owners.of(key, Some("app_production"));
+                assert!(found.is_none_or(|owner| !owner.is_sure()), "{key}");
+            }
+        }
+    }
+
+    fn owner_of(key: LockKey) -> Option<Owner> {
+        thread_local! {
+            static OWNERS: std::cell::RefCell<Owners> = Owners::new().into();
+        }
+        OWNERS.with_borrow_mut(|owners| owners.of(key, Some("x")))
+    }
+}
