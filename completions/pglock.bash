@@ -421,7 +421,7 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__release)
-            opts="-N -f -d -h -p -U -W -? --namespace --raw --hash --as --force --dry-run --pid --timeout --dbname --host --port --username --password --no-password --help"
+            opts="-N -f -y -d -h -p -U -W -? --namespace --raw --hash --as --force --yes --dry-run --pid --timeout --dbname --host --port --username --password --no-password --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -150,12 +150,15 @@ pub enum Verb {
     /// Without NAME: every advisory lock of the current database, whichever program took it.
     List(ListArgs),
 
-    /// Free a lock that somebody else holds, by ending the holder's session
+    /// Free a lock that somebody else holds
     ///
-    /// The holder's session is terminated (pg_terminate_backend); pglock waits until the lock is really
-    /// gone. A command that runs under pglock is stopped by its own pglock when its session ends: the lock
-    /// is free a moment before that command is dead. Exits 0 when freed, 1 when nothing was held, 75 when
-    /// still held, 120 when the server refused.
+    /// A holder that is pglock is asked: with its next heartbeat, every 5s unless its --lease says otherwise, it
+    /// stops its command (TERM, and KILL after its --grace), and frees the lock when that is dead. It obeys whom
+    /// PostgreSQL would let end its session: its own role, members of it or of pg_signal_backend, superusers.
+    /// With --force, and for any other holder, the session is terminated (pg_terminate_backend): the lock is
+    /// then free a moment before a command under it is dead. On a terminal pglock asks before it ends the
+    /// session of another program; elsewhere that takes --force or --yes. It waits until the lock is really
+    /// gone. Exits 0 when freed, 1 when nothing was held, 75 when still held, 120 when the role may not.
     Release(ReleaseArgs),
 
     /// Print the key of each NAME, one a line; needs no server
@@ -308,7 +311,8 @@ pub struct JobArgs {
 
     /// Time between TERM and KILL when pglock itself stops the command [default: 10s]
     ///
-    /// It does so when the lock is lost while the command runs. At most half of the lease; with a lease of less
+    /// It does so when the lock is lost while the command runs, when somebody asks for it (`release`), and after
+    /// --max-runtime. At most half of the lease; with a lease of less
     /// than 30s the default is a third of it.
     #[arg(long, value_name = "DURATION")]
     pub grace: Option<String>,
@@ -482,12 +486,16 @@ pub struct ReleaseArgs {
     #[command(flatten)]
     pub naming: NamingArgs,
 
-    /// Do not ask: terminate the holders' sessions at once
+    /// Terminate the holders' sessions at once, those of pglock too
     #[arg(short, long)]
     pub force: bool,
 
-    /// Show whom it would end, and end nobody
-    #[arg(long, conflicts_with = "force")]
+    /// End sessions of other programs without a question; a pglock is still asked to stop
+    #[arg(short, long)]
+    pub yes: bool,
+
+    /// Show what it would do with whom, and do nothing
+    #[arg(long)]
     pub dry_run: bool,
 
     /// Only the holder with this backend process ID
@@ -496,6 +504,8 @@ pub struct ReleaseArgs {
 
     /// Wait at most this long until the lock is really gone [default: 30s]
     ///
+    /// Then the status is 75, and a pglock that has not answered is no longer asked: one whose heartbeats are
+    /// further apart, which is stopped itself, or which was killed and has left its lock to its guardian.
     /// 90, 90s, 5m, 1h30m or 250ms; a bare number is seconds.
     #[arg(long, value_name = "DURATION")]
     pub timeout: Option<String>,

@@ -71,7 +71,7 @@ pub enum Since {
 }
 
 /// The server cuts off what is longer (NAMEDATALEN - 1).
-const APPLICATION_NAME_BYTES: usize = 63;
+pub const APPLICATION_NAME_BYTES: usize = 63;
 /// The least that is kept of a host name when the lock's name needs the room.
 const SHORTEST_HOST: usize = 12;
 /// The server keeps the first `track_activity_query_size` bytes of a query, 1024 by default: longer
@@ -211,7 +211,7 @@ fn foreign_rule(name: &LockName) -> Option<&'static str> {
 }
 
 /// A host name is ASCII by its own rules (RFC 1123); anything else is encoded.
-fn ascii(host: &str) -> String {
+pub fn ascii(host: &str) -> String {
     utf8_percent_encode(host, LABEL).to_string()
 }
 

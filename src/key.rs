@@ -124,6 +124,13 @@ impl LockKey {
     pub fn queue_class(self) -> i32 {
         i32::from_be_bytes(leading(&Sha256::digest(format!("pglock queue {self}"))))
     }
+
+    /// The key of the lock that asks a holder to let go: its first int4 is of what the holder's session is called,
+    /// the second is its backend. So nobody is asked who gets the lock next.
+    pub fn release_request(application_name: &str, backend_pid: i32) -> Self {
+        let digest = Sha256::digest(format!("pglock release {application_name}"));
+        Self::Pair(i32::from_be_bytes(leading(&digest)), backend_pid)
+    }
 }
 
 fn leading<const N: usize>(digest: &[u8]) -> [u8; N] {

@@ -23,6 +23,7 @@ mod lease;
 mod naming;
 mod output;
 mod report;
+mod requester;
 mod session;
 mod signals;
 mod supervise;

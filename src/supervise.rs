@@ -7,6 +7,7 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep, sleep_until};
 
 pub use self::state::End;
@@ -15,7 +16,8 @@ use crate::child::Child;
 use crate::key::Lock;
 use crate::lease::{OnLost, Terms};
 use crate::report::{self, Reporter};
-use crate::session::HeldLock;
+use crate::requester::Requester;
+use crate::session::{Asking, HeldLock};
 use crate::signals::{Caught, Signals};
 
 /// How often to look whether a command that is being stopped has gone: not everything of it is our child, whose
@@ -26,11 +28,23 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 pub struct Supervisor<'a> {
     pub child: &'a mut Child,
     pub signals: &'a mut Signals,
+    /// Those who ask for the lock.
+    pub asking: UnboundedReceiver<Asking>,
     pub terms: Terms,
     /// When the command has run as long as it may.
     pub overruns: Option<Instant>,
     pub report: &'a Reporter,
     pub lock: &'a Lock,
+}
+
+/// How the keeping of a lock without a command ended.
+pub enum Kept {
+    /// For as long as it was to be, or until a signal came.
+    Enough,
+    /// Somebody asked for it.
+    Asked(Requester),
+    /// It was lost, for this cause.
+    Lost(String),
 }
 
 impl Supervisor<'_> {
@@ -51,23 +65,20 @@ impl Supervisor<'_> {
         self.until_the_end(running, pin!(lost)).await.map(drop)
     }
 
-    /// Keeps the lock until then, though the command has ended, unless a signal asks to end; why it was lost, if it was.
-    pub async fn hold_until(
-        &mut self,
-        held: &mut HeldLock,
-        end: Instant,
-    ) -> anyhow::Result<Result<(), String>> {
+    /// Keeps the lock until then, though the command has ended, unless it is asked for, or a signal asks to end.
+    pub async fn hold_until(&mut self, held: &mut HeldLock, end: Instant) -> anyhow::Result<Kept> {
         let mut lost = pin!(held.lost());
         loop {
             tokio::select! {
                 biased;
                 caught = self.signals.next() => match caught?.signal {
                     Signal::SIGCHLD => drop(self.child.reap()?),
-                    Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT => return Ok(Ok(())),
+                    Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT => return Ok(Kept::Enough),
                     _ => {}
                 },
-                cause = &mut lost => return Ok(Err(cause)),
-                () = sleep_until(end) => return Ok(Ok(())),
+                cause = &mut lost => return Ok(Kept::Lost(cause)),
+                by = asked(&mut self.asking, self.report, self.lock) => return Ok(Kept::Asked(by)),
+                () = sleep_until(end) => return Ok(Kept::Enough),
             }
         }
     }
@@ -80,6 +91,7 @@ impl Supervisor<'_> {
         let Self {
             child,
             signals,
+            asking,
             terms,
             overruns,
             report,
@@ -99,6 +111,7 @@ impl Supervisor<'_> {
                 },
                 () = sleep_until(overruns.unwrap_or_else(Instant::now)), if overruns.is_some() && state.can_overrun() => Event::Overran,
                 cause = &mut lost, if state.is_held() => Event::Lost(cause),
+                by = asked(asking, report, lock), if state.can_be_asked() => Event::Asked(by),
                 () = sleep(LOOK_AGAIN), if state.is_stopping() => Event::Reaped {
                     command: None,
                     family_left: child.has_family(),
@@ -132,6 +145,25 @@ impl Supervisor<'_> {
             }
         }
     }
+}
+
+/// The next who asks for the lock and may; for the others it says that they were ignored. Cancel-safe.
+async fn asked(
+    asking: &mut UnboundedReceiver<Asking>,
+    report: &Reporter,
+    lock: &Lock,
+) -> Requester {
+    while let Some(Asking { requester, may }) = asking.recv().await {
+        if may {
+            report.detail(|| format!("{requester} asks for {lock}"));
+            return requester;
+        }
+        report.detail(|| {
+            format!("{requester} asks for {lock}, but may not end this session: ignored")
+        });
+    }
+    // Whoever looks for them has ended, and says why.
+    std::future::pending().await
 }
 
 /// Tells why the command cannot be stopped: it may run as another user.

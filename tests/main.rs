@@ -42,6 +42,8 @@ mod regressions_processes;
 mod regressions_signals;
 mod regressions_told;
 mod release;
+mod release_asked;
+mod release_roles;
 mod round_trips;
 mod scope_transaction;
 mod secrets;

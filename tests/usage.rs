@@ -137,7 +137,6 @@ fn options_that_contradict_one_another_are_usage_errors() {
         (&["list", "--watch", "-q"], "cannot be used with"),
         (&["list", "--watch=0"], "--watch"),
         (&["list", "--watch=soon"], "--watch"),
-        (&["release", "-f", "--dry-run", "x"], "cannot be used with"),
         (&["release", "-f", "--pid", "x", "y"], "--pid"),
     ]);
 }
@@ -280,7 +279,7 @@ fn the_help_of_every_verb_names_its_options() {
         ),
         (
             "release",
-            vec!["--force", "--dry-run", "--pid", "--timeout"],
+            vec!["--force", "--yes", "--dry-run", "--pid", "--timeout"],
         ),
         ("key", vec![]),
     ];

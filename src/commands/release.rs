@@ -1,32 +1,45 @@
-//! `pglock release`: free locks that others hold, by ending their sessions.
+//! `pglock release`: free locks that others hold. A pglock is asked to stop its command and let go, the session of
+//! anybody else is ended.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _, stderr, stdin};
+mod choice;
+mod tally;
+
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
+use self::choice::{Target, Way};
+use self::tally::Tally;
 use crate::cli::{ConnectionArgs, ReleaseArgs};
 use crate::connection::{self, Place, Prompt, Settings};
 use crate::duration;
 use crate::exit::Outcome;
-use crate::inventory::{self, LockView, Termination};
+use crate::inventory::{self, Notice};
 use crate::key::Lock;
 use crate::naming::Naming;
-use crate::report;
+use crate::requester;
 use crate::session::Session;
-use crate::text::printable;
+use crate::signals::{self, Signals};
 
 /// How long to wait for a lock to be really gone.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-/// The server wakes nobody when a lock goes; a terminated backend takes milliseconds, a stuck one longer.
+/// The server wakes nobody when a lock goes; a terminated backend takes milliseconds, a job that stops longer.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+/// How long it may take to withdraw a request; the end of the session does it, too.
+const PARTING_DEADLINE: Duration = Duration::from_millis(500);
+
+/// A session, and the holders there that are to let go.
+struct Work {
+    session: Session,
+    targets: Vec<Target>,
+}
 
 pub fn release(connection: &ConnectionArgs, args: &ReleaseArgs) -> anyhow::Result<Outcome> {
     let naming = Naming::resolve(&args.naming)?;
-    let timeout = match &args.timeout {
+    let limit = match &args.timeout {
         Some(typed) => duration::parse("--timeout", typed)?,
         None => DEFAULT_TIMEOUT,
     };
@@ -35,7 +48,8 @@ pub fn release(connection: &ConnectionArgs, args: &ReleaseArgs) -> anyhow::Resul
         // All of them first: a place that cannot be reached must not leave the work half done.
         let mut opened = Vec::new();
         for (settings, locks) in tasks {
-            let mut session = match super::open(&settings, "pglock release").await? {
+            let called = requester::application_name();
+            let mut session = match super::open(&settings, &called).await? {
                 ControlFlow::Continue(session) => session,
                 ControlFlow::Break(interrupted) => return Ok(interrupted),
             };
@@ -46,13 +60,15 @@ pub fn release(connection: &ConnectionArgs, args: &ReleaseArgs) -> anyhow::Resul
             opened.push((session, locks));
         }
         let mut tally = Tally::default();
+        let mut works = Vec::new();
         for (mut session, locks) in opened {
+            let mut targets = Vec::new();
             for lock in &locks {
-                release_one(&mut session, lock, args, timeout, &mut tally).await?;
+                targets.extend(choice::choose(&mut session, lock, args, &mut tally).await?);
             }
-            session.close().await;
+            works.push(Work { session, targets });
         }
-        Ok(tally.outcome())
+        free_unless_interrupted(works, limit, tally).await
     })
 }
 
@@ -79,122 +95,112 @@ fn tasks(
         .collect()
 }
 
-/// What became of the holders so far.
-#[derive(Debug, Default)]
-struct Tally {
-    freed: bool,
-    denied: Vec<String>,
-    still_held: Vec<String>,
-}
-
-impl Tally {
-    /// A refusal counts most, then a lock that is still held.
-    fn outcome(mut self) -> Outcome {
-        if !self.denied.is_empty() {
-            self.denied.append(&mut self.still_held);
-            return Outcome::Denied(self.denied);
+/// A signal withdraws what was asked for, and leaves no session behind.
+async fn free_unless_interrupted(
+    mut works: Vec<Work>,
+    limit: Duration,
+    mut tally: Tally,
+) -> anyhow::Result<Outcome> {
+    let inherited = signals::block()?;
+    let mut signals = Signals::open(&inherited)?;
+    let freed = tokio::select! {
+        biased;
+        signal = signals.next_ending() => signal.map(Some).map_err(Into::into),
+        freed = free(&mut works, limit, &mut tally) => freed.map(|()| None),
+    };
+    for Work {
+        mut session,
+        targets,
+    } in works
+    {
+        if targets.iter().any(|target| target.way == Way::Ask) {
+            let _ = timeout(PARTING_DEADLINE, session.roll_back()).await;
         }
-        match (self.still_held.is_empty(), self.freed) {
-            (false, _) => Outcome::StillHeld(self.still_held),
-            (true, true) => Outcome::Done,
-            (true, false) => Outcome::NothingHeld,
-        }
+        session.close().await;
     }
+    let interrupted = freed?.map(|signal| Outcome::Interrupted {
+        signal: signal as i32,
+    });
+    Ok(interrupted.unwrap_or_else(|| tally.outcome()))
 }
 
-async fn release_one(
-    session: &mut Session,
-    lock: &Lock,
-    args: &ReleaseArgs,
-    timeout: Duration,
-    tally: &mut Tally,
-) -> anyhow::Result<()> {
-    let mut holders = inventory::holders(session, &[lock.key]).await?;
-    holders.retain(|holder| args.pid.is_none_or(|pid| holder.pid == Some(pid)));
-    // A session may hold the lock in both modes.
-    holders.sort_by_key(|holder| holder.pid);
-    holders.dedup_by(|a, b| a.pid.is_some() && a.pid == b.pid);
-    for holder in &holders {
-        let described = holder.describe_as(lock);
-        if holder.prepared {
-            let transaction = holder.prepared_transaction.as_deref().unwrap_or("?");
-            let transaction = transaction.replace('\'', "''");
-            tally.still_held.push(format!(
-                "{described}; ROLLBACK PREPARED '{transaction}' frees it"
-            ));
-        } else if args.dry_run {
-            report::line(&format!("{described}; would end this session"));
-            tally.freed = true;
-        } else if args.force {
-            end(session, holder, &described, timeout, tally).await?;
-        } else if !has_terminal() {
-            tally
-                .still_held
-                .push(format!("{described}; --force ends its session"));
-        } else if confirmed(&described)? {
-            end(session, holder, &described, timeout, tally).await?;
-        } else {
-            tally.still_held.push(format!("{lock} is left as it is"));
-        }
+/// Has all of them let go, and waits until the server no longer shows the locks as theirs.
+async fn free(works: &mut [Work], limit: Duration, tally: &mut Tally) -> anyhow::Result<()> {
+    for work in &mut *works {
+        work.give_notice(tally).await?;
+    }
+    let deadline = Instant::now() + limit;
+    for work in works {
+        work.wait(deadline, limit, tally).await?;
     }
     Ok(())
 }
 
-fn has_terminal() -> bool {
-    stdin().is_terminal() && stderr().is_terminal()
-}
-
-/// Asks the person at the terminal; the end of input is no.
-fn confirmed(described: &str) -> anyhow::Result<bool> {
-    let mut terminal = stderr().lock();
-    write!(
-        terminal,
-        "pglock: {}; end its session? [y/N] ",
-        printable(described)
-    )?;
-    let mut answer = String::new();
-    if stdin().lock().read_line(&mut answer)? == 0 {
-        writeln!(terminal)?;
-    }
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
-}
-
-/// Ends the holder's session and waits until the server no longer shows the lock as its.
-async fn end(
-    session: &mut Session,
-    holder: &LockView,
-    described: &str,
-    timeout: Duration,
-    tally: &mut Tally,
-) -> anyhow::Result<()> {
-    match inventory::terminate(session, holder).await? {
-        Termination::AlreadyGone => {}
-        Termination::Denied(help) => tally.denied.push(format!("permission denied: {help}")),
-        Termination::Sent if gone_within(timeout, session, holder).await? => tally.freed = true,
-        Termination::Sent => {
-            tally.still_held.push(format!(
-                "{described}, still after {} s",
-                timeout.as_secs_f64()
-            ));
+impl Work {
+    /// Ends sessions before it opens the transaction in which it asks: a refusal would end that, too.
+    async fn give_notice(&mut self, tally: &mut Tally) -> anyhow::Result<()> {
+        let mut targets = std::mem::take(&mut self.targets);
+        targets.sort_by_key(|target| target.way);
+        let mut asks = false;
+        for target in targets {
+            let notice = match target.way {
+                Way::End => inventory::terminate(&mut self.session, &target.holder).await?,
+                Way::Ask => {
+                    if !std::mem::replace(&mut asks, true) {
+                        self.session.begin().await?;
+                    }
+                    inventory::ask(&mut self.session, &target.holder).await?
+                }
+            };
+            match notice {
+                Notice::Given => self.targets.push(target),
+                Notice::AlreadyGone => {}
+                Notice::Denied(help) => tally.denied.push(format!("permission denied: {help}")),
+            }
         }
+        Ok(())
     }
-    Ok(())
+
+    /// Waits until the server no longer shows the locks as those of whom notice was given to.
+    async fn wait(
+        &mut self,
+        deadline: Instant,
+        limit: Duration,
+        tally: &mut Tally,
+    ) -> anyhow::Result<()> {
+        for target in &self.targets {
+            if is_gone_by(deadline, &mut self.session, target).await? {
+                tally.freed = true;
+                continue;
+            }
+            let (described, limit) = (&target.described, humantime::format_duration(limit));
+            tally.still_held.push(match target.way {
+                Way::End => format!("{described}, still after {limit}"),
+                Way::Ask => format!(
+                    "{described}, still {limit} after it was asked to stop; --force ends its session"
+                ),
+            });
+        }
+        Ok(())
+    }
 }
 
-async fn gone_within(
-    timeout: Duration,
+async fn is_gone_by(
+    deadline: Instant,
     session: &mut Session,
-    holder: &LockView,
+    target: &Target,
 ) -> anyhow::Result<bool> {
-    let deadline = Instant::now() + timeout;
     let mut pause = FIRST_LOOK;
-    while inventory::still_holds(session, holder).await? {
+    loop {
+        let still_holds = match target.way {
+            Way::End => inventory::still_holds(session, &target.holder).await?,
+            Way::Ask => inventory::still_holds_as_asked(session, &target.holder).await?,
+        };
         let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(false);
+        if !still_holds || left.is_zero() {
+            return Ok(!still_holds);
         }
         sleep(pause.min(left)).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
-    Ok(true)
 }

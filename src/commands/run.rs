@@ -22,10 +22,10 @@ use crate::identity::Identity;
 use crate::key::{Lock, LockKey, LockName, Mode};
 use crate::lease::{Lease, OnLost, Terms};
 use crate::naming::Naming;
-use crate::report::Reporter;
+use crate::report::{self, Reporter};
 use crate::session::{HeldLock, Request, Scope, Session};
 use crate::signals::{self, Inherited, Signals};
-use crate::supervise::{End, Supervisor};
+use crate::supervise::{End, Kept, Supervisor};
 
 /// How long the question who holds the lock may take.
 const EXPLANATION_DEADLINE: Duration = Duration::from_secs(1);
@@ -236,6 +236,7 @@ impl Plan {
         let mut supervisor = Supervisor {
             child: &mut child,
             signals: &mut signals,
+            asking: held.asking(),
             terms: self.terms,
             overruns: self.max_runtime.map(|limit| Instant::now() + limit),
             report: &self.report,
@@ -243,6 +244,7 @@ impl Plan {
         };
         let end = supervisor.watch(&mut held).await?;
         let lock = &self.request.identity.claim.lock;
+        let mut asked = None;
         let (outcome, said) = match end {
             End::Lost { cause } => {
                 let lost = format!("{lock} was lost: {cause}; the command was stopped");
@@ -255,22 +257,35 @@ impl Plan {
                 let message = format!("{lock}: {overran}");
                 (Outcome::Overran(message), overran.to_owned())
             }
+            End::Asked { by, command } => {
+                asked = Some(by);
+                (Outcome::Command(command), format!("the command {command}"))
+            }
         };
         self.report.detail(|| said.clone());
         // It ends while the server is asked.
         let dismissed = guardian.inspect(Guardian::dismiss);
         let kept = match self.hold_at_least {
-            None => Ok(()),
-            Some(least) => {
+            Some(least) if asked.is_none() => {
                 drop(dismissed);
                 supervisor.hold_until(&mut held, taken + least).await?
             }
+            Some(_) | None => Kept::Enough,
         };
         let freed = match kept {
-            Ok(()) => held.release().await,
-            Err(cause) => Err(cause),
+            Kept::Enough => held.release().await,
+            Kept::Asked(by) => {
+                asked = Some(by);
+                held.release().await
+            }
+            Kept::Lost(cause) => Err(cause),
         };
         let Err(cause) = freed else {
+            if let Some(by) = asked {
+                report::line_unless_blocked(&format!(
+                    "{lock} was released on request of {by}; {said}"
+                ));
+            }
             return Ok(outcome);
         };
         supervisor.stop_the_rest().await?;

@@ -1,15 +1,18 @@
 //! Who holds and who waits: one query → rows → [`LockView`]s; and what a server says of itself → [`FitnessView`].
 
 mod age;
+mod ask;
 mod catalog;
 mod collisions;
 mod fitness;
 mod owner;
+mod requests;
 mod rows;
 mod server;
 mod terminate;
 mod view;
 
+pub use self::ask::{ask, still_holds_as_asked};
 pub use self::catalog::name_owners;
 pub use self::collisions::collisions;
 pub use self::fitness::{DeadHostDetection, FitnessView, LockTrial};
@@ -17,7 +20,7 @@ pub use self::rows::Scope;
 pub use self::server::{
     ConnectionsView, EncryptionView, RightsView, ServerView, SettingView, grant_to_see,
 };
-pub use self::terminate::{Termination, still_holds, terminate};
+pub use self::terminate::{Notice, still_holds, terminate};
 pub use self::view::{LockView, State};
 use crate::key::LockKey;
 use crate::session::Session;

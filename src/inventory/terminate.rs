@@ -4,14 +4,14 @@ use super::view::LockView;
 use crate::exit::Fault;
 use crate::session::{Session, is_key};
 
-/// What the attempt to end a session came to.
+/// What it came to that a holder was to be ended, or asked.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Termination {
-    /// The signal was sent; the session may still take a moment to end.
-    Sent,
+pub enum Notice {
+    /// It may still take a moment to let go.
+    Given,
     /// That session no longer holds the lock.
     AlreadyGone,
-    /// The server refused; what would help.
+    /// The server refuses; what would help.
     Denied(String),
 }
 
@@ -19,16 +19,16 @@ pub enum Termination {
 /// statement, which checks database, key and form, backend and backend start again.
 ///
 /// Privileges are not examined before: PostgreSQL decides.
-pub async fn terminate(session: &mut Session, holder: &LockView) -> anyhow::Result<Termination> {
+pub async fn terminate(session: &mut Session, holder: &LockView) -> anyhow::Result<Notice> {
     let sql = format!(
-        "SELECT pg_terminate_backend(h.pid) FROM ({}) h",
+        "SELECT pg_terminate_backend(h.pid) FROM ({} LIMIT 1) h",
         holding(holder)
     );
     match session.query(&sql).await {
-        Ok(rows) if rows.is_empty() => Ok(Termination::AlreadyGone),
-        Ok(_) => Ok(Termination::Sent),
+        Ok(rows) if rows.is_empty() => Ok(Notice::AlreadyGone),
+        Ok(_) => Ok(Notice::Given),
         Err(error) if Fault::PermissionDenied.classifies(&error) => {
-            Ok(Termination::Denied(what_would_help(session, holder).await?))
+            Ok(Notice::Denied(what_would_help(session, holder).await?))
         }
         Err(error) => Err(error),
     }
@@ -39,8 +39,8 @@ pub async fn still_holds(session: &mut Session, holder: &LockView) -> anyhow::Re
     Ok(!session.query(&holding(holder)).await?.is_empty())
 }
 
-/// The query for the backend, as long as it holds the lock.
-fn holding(holder: &LockView) -> String {
+/// The query for the backend, as long as it holds the lock; a row for each mode.
+pub fn holding(holder: &LockView) -> String {
     let pid = holder.pid.unwrap_or_default();
     let start = match holder.backend_start {
         Some(start) => start.0.to_string(),
@@ -50,14 +50,13 @@ fn holding(holder: &LockView) -> String {
         "SELECT l.pid FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid \
          WHERE l.locktype = 'advisory' AND l.granted AND {key} AND l.pid = {pid} \
          AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
-         AND (extract(epoch FROM a.backend_start) * 1000000)::int8 IS NOT DISTINCT FROM {start}::int8 \
-         LIMIT 1",
+         AND (extract(epoch FROM a.backend_start) * 1000000)::int8 IS NOT DISTINCT FROM {start}::int8",
         key = is_key(holder.key),
     )
 }
 
 /// Who may end this session (PostgreSQL documentation, 9.28.2 "Server Signaling Functions").
-async fn what_would_help(session: &mut Session, holder: &LockView) -> anyhow::Result<String> {
+pub async fn what_would_help(session: &mut Session, holder: &LockView) -> anyhow::Result<String> {
     let owner = holder.user.as_deref().unwrap_or("another role");
     let pid = holder.pid.unwrap_or_default();
     let sql = format!(

@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::age;
 use super::owner::{Owner, Owners};
+use super::requests::Requests;
 use super::rows::{LockRow, Row};
 use crate::identity::{Since, Stage, Told};
 use crate::key::{Lock, LockKey, LockName, Mode};
@@ -102,6 +103,13 @@ impl LockView {
         words.join(" ") + &doing
     }
 
+    /// Whether that is a pglock which holds the lock, as far as it says so itself.
+    pub fn is_held_by_pglock(&self) -> bool {
+        let called = self.application_name.as_deref().unwrap_or_default();
+        let told = Told::by(called, "").filter(|_| self.pid.is_some());
+        told.is_some_and(|told| matches!(told.stage, Stage::Holding(_)))
+    }
+
     /// How long it has been held or waited for: `3m 5s`, at most two units.
     pub fn age(&self) -> Option<String> {
         let whole = Duration::try_from_secs_f64(self.seconds?.max(0.0).floor()).ok()?;
@@ -119,7 +127,9 @@ pub fn from_rows(rows: Vec<Row>) -> Vec<LockView> {
     let (locks, sessions): (Vec<Row>, Vec<Row>) =
         rows.into_iter().partition(|row| row.lock.is_some());
     let markers = markers(&locks);
-    let views = locks.into_iter().filter_map(|row| lock_view(row, &markers));
+    let requests = Requests::among(&locks);
+    let shown = locks.into_iter().filter(|row| !requests.hold(row));
+    let views = shown.filter_map(|row| lock_view(row, &markers));
     let mut views: Vec<LockView> = views.collect();
     let waiting: Vec<LockView> = sessions
         .into_iter()

@@ -3,9 +3,13 @@
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio_postgres::SimpleQueryMessage;
+use tokio_postgres::error::SqlState;
 
-use super::statements::{self, Grant, Keepalive, Proof, Token, queue};
+use super::attention::Attention;
+use super::statements::{self, Asking, Grant, Keepalive, Proof, Token, queue};
 use super::{Request, Session, Wait};
 use crate::connection::{self, Settings};
 use crate::key::LockKey;
@@ -17,9 +21,12 @@ const RELEASE_DEADLINE: Duration = Duration::from_secs(10);
 /// How long it may take to tell those who wait, once the lock is free.
 const WAKE_DEADLINE: Duration = Duration::from_secs(1);
 
-/// It was held until it was asked for, or freed; and whether others wait.
+/// It was held until the server answered, or freed it.
 enum Held {
     Unawaited,
+    /// Somebody asks for it.
+    Asked,
+    /// Others wait for it.
     Awaited,
 }
 
@@ -31,7 +38,7 @@ pub struct HeldLock {
     slot: u32,
     token: Option<Token>,
     lease: Lease,
-    heartbeat: String,
+    attention: Box<Attention>,
     release: String,
     wake: String,
     /// What is left to be done once the command runs.
@@ -63,7 +70,7 @@ impl HeldLock {
             slot: grant.choice,
             token: grant.token,
             lease: request.lease,
-            heartbeat: statements::heartbeat(request, grant, &session.server),
+            attention: Box::new(Attention::of(request, grant, &session.server)),
             release: statements::release(request, grant, &session.server),
             wake: queue::wake(request),
             settle: queue::settle(request, wait, &comment),
@@ -111,11 +118,15 @@ impl HeldLock {
         self.session.socket.as_fd()
     }
 
+    /// Those who ask for the lock from now on, each once, as the heartbeats find them.
+    pub fn asking(&mut self) -> UnboundedReceiver<Asking> {
+        self.attention.tell()
+    }
+
     /// Has the server prove once, as at every heartbeat, that the lock is still held; why it could not.
     pub async fn prove(&mut self) -> Result<(), String> {
         let limit = self.lease.heartbeat_deadline();
-        let proof = prove(&mut self.session, &self.heartbeat);
-        timeout(limit, proof)
+        timeout(limit, self.beat())
             .await
             .unwrap_or_else(|_| Err(no_answer_within(limit)))
             .map(drop)
@@ -148,13 +159,26 @@ impl HeldLock {
             }
             let sent = Instant::now();
             let limit = self.lease.heartbeat_deadline();
-            let proof = prove(&mut self.session, &self.heartbeat);
-            match timeout_at(sent + limit, proof).await {
-                Ok(Ok(_)) => self.proven = sent,
+            match timeout_at(sent + limit, self.beat()).await {
+                Ok(Ok(held)) => {
+                    self.proven = sent;
+                    if matches!(held, Held::Asked)
+                        && timeout(limit, self.attention.hear(&self.session))
+                            .await
+                            .is_err()
+                    {
+                        return no_answer_within(limit);
+                    }
+                }
                 Ok(Err(cause)) => return cause,
                 Err(_) => return no_answer_within(limit),
             }
         }
+    }
+
+    async fn beat(&mut self) -> Result<Held, String> {
+        let answer = self.attention.beat(&self.session).await;
+        judge(&mut self.session, answer).await
     }
 
     /// Frees the lock and waits until the server has confirmed it.
@@ -167,9 +191,12 @@ impl HeldLock {
 
     /// The same, and keeps the session.
     pub async fn free(mut self) -> Result<Session, String> {
-        let released = prove(&mut self.session, &self.release);
+        let released = async {
+            let answer = self.session.ask(&self.release, None).await;
+            judge(&mut self.session, answer).await
+        };
         match timeout(RELEASE_DEADLINE, released).await {
-            Ok(Ok(Held::Unawaited)) => Ok(self.session),
+            Ok(Ok(Held::Unawaited | Held::Asked)) => Ok(self.session),
             Ok(Ok(Held::Awaited)) => {
                 // Those who wait look for themselves if this fails.
                 let _ = timeout(WAKE_DEADLINE, self.session.ask(&self.wake, None)).await;
@@ -184,21 +211,31 @@ impl HeldLock {
     }
 }
 
+const NO_LONGER_HELD: &str = "the server says that this session no longer held it";
+
 fn no_answer_within(limit: Duration) -> String {
     let limit = humantime::format_duration(limit);
     format!("no answer to a heartbeat within {limit}")
 }
 
-/// Sends a statement that answers whether the lock was held; why it was not, or cannot be known to have been.
-async fn prove(session: &mut Session, statement: &str) -> Result<Held, String> {
-    match session.ask(statement, None).await.map(Proof::read) {
+/// Whether the lock was held, by the server's answer; why it was not, or cannot be known to have been.
+async fn judge(
+    session: &mut Session,
+    answer: Result<Vec<SimpleQueryMessage>, tokio_postgres::Error>,
+) -> Result<Held, String> {
+    match answer.map(Proof::read) {
         Ok(Proof::Held) => Ok(Held::Unawaited),
+        Ok(Proof::Asked) => Ok(Held::Asked),
         Ok(Proof::Awaited) => Ok(Held::Awaited),
         Ok(Proof::Elsewhere) => Err(
             "a pooler gave the session another backend (the lock stays on the former until the pooler closes that)"
                 .to_owned(),
         ),
-        Ok(Proof::Gone) => Err("the server says that this session no longer held it".to_owned()),
+        Ok(Proof::Gone) => Err(NO_LONGER_HELD.to_owned()),
+        // Neither can it have a savepoint.
+        Err(error) if error.code() == Some(&SqlState::NO_ACTIVE_SQL_TRANSACTION) => {
+            Err(NO_LONGER_HELD.to_owned())
+        }
         Err(error) if session.is_lost(&error) => Err(session.ended_by(&error).await),
         Err(error) => Err(connection::describe(&error)),
     }

@@ -1,6 +1,7 @@
 //! The only place that speaks SQL to take, watch and free a lock: [`Session`] → [`HeldLock`].
 
 mod attempt;
+mod attention;
 mod errors;
 mod held;
 mod link;
@@ -23,7 +24,9 @@ pub use self::queue::{Line, News, Ticket};
 use self::statements::EMIT;
 #[cfg(test)]
 pub use self::statements::halves;
-pub use self::statements::{Keepalive, Token, is_any_key, is_key, shielded_settings};
+pub use self::statements::{
+    Asking, Keepalive, Token, is_any_key, is_key, may_end, shielded_settings,
+};
 use crate::connection::{self, Connected, LinkView, Opened, Settings, TcpSettings};
 use crate::exit::Fault;
 
@@ -183,6 +186,17 @@ impl Session {
     pub async fn survive_idling(&mut self) -> anyhow::Result<()> {
         let sql = statements::shield_alone(&self.server, self.backend_pid);
         self.send(&sql).await.map(drop)
+    }
+
+    /// Opens a transaction, in which whatever is asked later is asked too: a pooler leaves it its backend.
+    pub async fn begin(&mut self) -> anyhow::Result<()> {
+        let sql = statements::begin(&self.server);
+        self.send(&sql).await.map(drop)
+    }
+
+    /// Ends the transaction and with it what it holds.
+    pub async fn roll_back(&mut self) -> anyhow::Result<()> {
+        self.send(statements::GIVE_UP).await.map(drop)
     }
 
     /// Waits for the end of the connection; what ended it, however often that is asked. Cancel-safe.

@@ -1,5 +1,6 @@
 //! The SQL to take, prove and free a lock, and what the server answers.
 
+mod asking;
 mod keepalive;
 mod lock_calls;
 mod moment;
@@ -12,13 +13,14 @@ mod token;
 
 use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 
+pub use self::asking::{Asking, UNDO, attentive_heartbeat, may_end, who_asks};
 pub use self::keepalive::{Keepalive, keepalive, read_keepalive};
 #[cfg(test)]
 pub use self::pg_locks::halves;
 pub use self::pg_locks::{is_any_key, is_key};
 pub use self::proof::{Proof, comment, heartbeat, release};
 pub use self::queue::{Joined, Look};
-pub use self::shield::{shield_alone, shielded, shielded_settings};
+pub use self::shield::{begin, shield_alone, shielded, shielded_settings};
 pub use self::take::{Answer, Grant, put_back, try_lock};
 pub use self::token::{EMIT, Token};
 

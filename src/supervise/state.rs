@@ -2,6 +2,7 @@
 
 use crate::exit::CommandEnd;
 use crate::lease::OnLost;
+use crate::requester::Requester;
 use crate::signals::Caught;
 
 /// How the command's time under the lock ended.
@@ -15,6 +16,8 @@ pub enum End {
     Outlived,
     /// The command ran longer than it may, under the lock; everything of it is dead.
     Overran,
+    /// Somebody asked for the lock, which is still held; everything of the command is dead.
+    Asked { by: Requester, command: CommandEnd },
 }
 
 /// What can happen while a command runs.
@@ -29,6 +32,8 @@ pub enum Event {
     Lost(String),
     /// The command has run as long as it may.
     Overran,
+    /// Somebody who may asks for the lock.
+    Asked(Requester),
     Signal(Caught),
     GraceOver,
 }
@@ -54,8 +59,21 @@ pub enum State {
     Running(OnLost),
     /// Without the lock, until it ends by itself.
     Outliving,
-    /// TERM was sent and, once the grace is over, KILL; and what comes of it when all is dead.
-    Stopping { end: End, killing: bool },
+    /// TERM was sent and, once the grace is over, KILL; why, and how the command itself ended if that was seen.
+    Stopping {
+        reason: Reason,
+        command: Option<CommandEnd>,
+        killing: bool,
+    },
+}
+
+/// Why a command is being stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    Lost { cause: String },
+    Outlived,
+    Overran,
+    Asked(Requester),
 }
 
 impl State {
@@ -63,8 +81,15 @@ impl State {
         match self {
             Self::Running(_) => true,
             Self::Outliving => false,
-            Self::Stopping { end, .. } => *end == End::Overran,
+            Self::Stopping { reason, .. } => match reason {
+                Reason::Overran | Reason::Asked(_) => true,
+                Reason::Lost { .. } | Reason::Outlived => false,
+            },
         }
+    }
+
+    pub fn can_be_asked(&self) -> bool {
+        matches!(self, Self::Running(_))
     }
 
     pub fn can_overrun(&self) -> bool {
@@ -96,48 +121,80 @@ impl State {
                 Action::Warn(cause)
             }
             (Self::Running(OnLost::Stop), Event::Lost(cause)) => {
-                *self = Self::stopping(End::Lost { cause });
+                *self = Self::stopping(Reason::Lost { cause });
                 Action::Terminate
             }
             (Self::Running(_), Event::Overran) => {
-                *self = Self::stopping(End::Overran);
+                *self = Self::stopping(Reason::Overran);
+                Action::Terminate
+            }
+            (Self::Running(_), Event::Asked(by)) => {
+                *self = Self::stopping(Reason::Asked(by));
                 Action::Terminate
             }
             (Self::Outliving, Event::Overran) => {
-                *self = Self::stopping(End::Outlived);
+                *self = Self::stopping(Reason::Outlived);
                 Action::Terminate
             }
             (
-                Self::Stopping { end, .. },
-                Event::Reaped {
-                    family_left: false, ..
+                Self::Stopping {
+                    reason,
+                    command,
+                    killing,
                 },
-            ) => Action::Finish(end.clone()),
-            (Self::Stopping { end, .. }, Event::Lost(cause)) => {
-                *end = End::Lost { cause };
+                Event::Reaped {
+                    command: reaped,
+                    family_left,
+                },
+            ) => {
+                *command = command.or(reaped);
+                match (family_left, reason.end(*command)) {
+                    (false, Some(end)) => Action::Finish(end),
+                    // Whoever was forked while the others were being killed comes to light when one of them dies.
+                    (true, _) if *killing => Action::Kill,
+                    (true, _) | (false, None) => Action::Nothing,
+                }
+            }
+            (Self::Stopping { reason, .. }, Event::Lost(cause)) => {
+                *reason = Reason::Lost { cause };
                 Action::Nothing
             }
             (Self::Stopping { killing, .. }, Event::GraceOver) => {
                 *killing = true;
                 Action::Kill
             }
-            // Whoever was forked while the others were being killed comes to light when one of them dies.
-            (Self::Stopping { killing: true, .. }, Event::Reaped { .. }) => Action::Kill,
             (
                 Self::Running(_) | Self::Outliving,
                 Event::Reaped { command: None, .. } | Event::GraceOver,
             )
-            | (Self::Outliving, Event::Lost(_))
-            | (Self::Stopping { .. }, Event::Overran)
-            | (Self::Stopping { killing: false, .. }, Event::Reaped { .. }) => Action::Nothing,
+            | (Self::Outliving, Event::Lost(_) | Event::Asked(_))
+            | (Self::Stopping { .. }, Event::Overran | Event::Asked(_)) => Action::Nothing,
         }
     }
 
-    fn stopping(end: End) -> Self {
+    fn stopping(reason: Reason) -> Self {
         Self::Stopping {
-            end,
+            reason,
+            command: None,
             killing: false,
         }
+    }
+}
+
+impl Reason {
+    /// What comes of it when all is dead; `None` as long as it is not known how the command ended.
+    fn end(&self, command: Option<CommandEnd>) -> Option<End> {
+        Some(match self {
+            Self::Lost { cause } => End::Lost {
+                cause: cause.clone(),
+            },
+            Self::Outlived => End::Outlived,
+            Self::Overran => End::Overran,
+            Self::Asked(by) => End::Asked {
+                by: by.clone(),
+                command: command?,
+            },
+        })
     }
 }
 
@@ -167,6 +224,7 @@ mod tests {
         family_left: bool,
         session_lost: bool,
         overran: bool,
+        asked: bool,
         grace_runs: bool,
         terminated: bool,
     }
@@ -179,6 +237,7 @@ mod tests {
                 family_left: true,
                 session_lost: false,
                 overran: false,
+                asked: false,
                 grace_runs: false,
                 terminated: false,
             }
@@ -223,6 +282,13 @@ mod tests {
                 };
                 events.push((overran, Event::Overran));
             }
+            if self.state.can_be_asked() {
+                let asked = Self {
+                    asked: true,
+                    ..self.clone()
+                };
+                events.push((asked, Event::Asked(requester())));
+            }
             if self.grace_runs {
                 let over = Self {
                     grace_runs: false,
@@ -239,7 +305,7 @@ mod tests {
             let stops = self.session_lost && on_lost == OnLost::Stop;
             match &action {
                 Action::Terminate => {
-                    let has_reason = stops || self.overran;
+                    let has_reason = stops || self.overran || self.asked;
                     assert!(
                         has_reason && !self.terminated,
                         "stopped once, and for a reason"
@@ -255,6 +321,15 @@ mod tests {
                 Action::Finish(End::Ended(_)) => {
                     assert!(!self.command_runs, "released before the command was reaped");
                     assert!(!self.session_lost && !self.overran, "an end under the lock");
+                    assert!(!self.asked, "an end by itself");
+                }
+                Action::Finish(End::Asked { command, .. }) => {
+                    assert!(self.asked && self.terminated && !self.session_lost);
+                    assert!(
+                        !self.command_runs && !self.family_left,
+                        "an end with all dead"
+                    );
+                    assert_eq!(*command, EXITED);
                 }
                 Action::Finish(End::Lost { .. }) => {
                     assert!(self.session_lost && self.terminated);
@@ -279,8 +354,8 @@ mod tests {
                 Action::Nothing => {}
             }
             assert!(
-                !(stops || self.overran) || self.terminated,
-                "runs without its lock or for too long, and is not being stopped"
+                !(stops || self.overran || self.asked) || self.terminated,
+                "runs without its lock, for too long or unwanted, and is not being stopped"
             );
             (!matches!(action, Action::Finish(_))).then_some(self)
         }
@@ -329,6 +404,14 @@ mod tests {
         }
     }
 
+    fn requester() -> Requester {
+        Requester {
+            backend_pid: 7,
+            user: "alice".to_owned(),
+            application_name: String::new(),
+        }
+    }
+
     fn lost() -> Event {
         Event::Lost("gone".to_owned())
     }
@@ -369,6 +452,28 @@ mod tests {
                 Action::Kill,
                 Action::Kill,
                 end
+            ]
+        );
+    }
+
+    #[test]
+    fn a_command_whose_lock_is_asked_for_finishes_with_its_own_status_once_all_is_dead() {
+        let end = End::Asked {
+            by: requester(),
+            command: EXITED,
+        };
+        assert_eq!(
+            actions([
+                Event::Asked(requester()),
+                Event::Asked(requester()),
+                reaped(Some(EXITED), true),
+                reaped(None, false)
+            ]),
+            [
+                Action::Terminate,
+                Action::Nothing,
+                Action::Nothing,
+                Action::Finish(end)
             ]
         );
     }

@@ -45,8 +45,8 @@ pub use proxy::Proxy;
 pub use pty::{Pty, open_terminal};
 pub use server::{Server, Shutdown};
 pub use sessions::{
-    assert_free, await_solitude, backend_pid, holders, stop_in_a_try, terminate_holder, tickets,
-    waiters,
+    assert_free, await_heartbeats, await_solitude, backend_pid, holders, stop_in_a_try,
+    terminate_holder, tickets, waiters,
 };
 pub use shell::{Interactive, on_terminal};
 pub use side_by_side::{Case, Place, compare};

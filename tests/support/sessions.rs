@@ -139,6 +139,22 @@ pub fn terminate_holder(server: &Server, lock: &str) {
         .unwrap();
 }
 
+/// Waits until the one holder of the lock of this pglock name has sent so many more statements.
+#[track_caller]
+pub fn await_heartbeats(client: &mut Client, lock: &str, count: usize) {
+    let backends = holders(client, lock);
+    assert_eq!(backends.len(), 1);
+    let start = "SELECT query_start::text FROM pg_stat_activity WHERE pid = $1";
+    let mut starts: Vec<String> = Vec::new();
+    until("heartbeats", || {
+        let start = client.query_one(start, &[&backends[0]]).unwrap().get(0);
+        if starts.last() != Some(&start) {
+            starts.push(start);
+        }
+        starts.len() > count
+    });
+}
+
 /// Nobody holds the lock of this pglock name.
 #[track_caller]
 pub fn assert_free(server: &Server, lock: &str) {

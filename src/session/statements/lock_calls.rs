@@ -133,11 +133,27 @@ impl<'a> LockCalls<'a> {
     }
 }
 
+/// One of two expressions: whether another session holds that lock, in whichever mode. Leaves nothing, but needs room in
+/// the server's lock table.
+pub fn if_taken(key: LockKey, taken: &str, free: &str) -> String {
+    let arguments = arguments(key);
+    format!(
+        "CASE WHEN pg_catalog.pg_try_advisory_lock({arguments}) \
+             THEN CASE WHEN pg_catalog.pg_advisory_unlock({arguments}) THEN {free} END ELSE {taken} END"
+    )
+}
+
+/// A cast costs the server as much as the lock itself: only numbers that PostgreSQL would take for those of another
+/// type need one.
 fn arguments(key: LockKey) -> String {
     match key {
-        LockKey::Bigint(key) => format!("'{key}'::pg_catalog.int8"),
-        LockKey::Pair(first, second) => {
+        LockKey::Bigint(key) if key == i64::MIN || i32::try_from(key).is_ok() => {
+            format!("'{key}'::pg_catalog.int8")
+        }
+        LockKey::Bigint(key) => key.to_string(),
+        LockKey::Pair(first, second) if [first, second].contains(&i32::MIN) => {
             format!("'{first}'::pg_catalog.int4, '{second}'::pg_catalog.int4")
         }
+        LockKey::Pair(first, second) => format!("{first}, {second}"),
     }
 }

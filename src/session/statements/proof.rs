@@ -13,6 +13,8 @@ use crate::session::{Request, Scope, Server};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     Held,
+    /// The same, and somebody asks for it.
+    Asked,
     /// The same, of a lock that is free now and that others wait for.
     Awaited,
     /// Another backend answers than the one that holds the lock.
@@ -25,6 +27,7 @@ impl Proof {
     pub fn read(messages: Vec<SimpleQueryMessage>) -> Self {
         match column(&rows(messages), "answer") {
             Some("held") => Self::Held,
+            Some("asked") => Self::Asked,
             Some("awaited") => Self::Awaited,
             Some("elsewhere") => Self::Elsewhere,
             _ => Self::Gone,
@@ -37,15 +40,22 @@ impl Proof {
 /// A session gives one of its two locks back and takes it again: whoever is queued for the key gets nothing,
 /// for it never has less than one. In a transaction nothing but its end frees the lock, and its time of start
 /// tells it from any other on the same backend.
+///
+/// Nothing but the end of the session, or of its transaction, makes this fail.
 pub fn heartbeat(request: &Request, grant: &Grant, server: &Server) -> String {
     let comment = comment(request, grant, server);
+    format!("{comment}{}", proving(request, grant, "'held'"))
+}
+
+/// The statement that gives this answer, itself SQL, once the lock is proven to be held.
+pub fn proving(request: &Request, grant: &Grant, answer: &str) -> String {
     let is_held = match request.scope {
         Scope::Session => LockCalls::of(request, &grant.keys(request)).renew(),
         Scope::Transaction => is_same_transaction(grant),
     };
     let is_expected = is_backend(grant.backend_pid);
     format!(
-        "{comment}SELECT CASE WHEN NOT {is_expected} THEN 'elsewhere' WHEN {is_held} THEN 'held' END AS answer"
+        "SELECT CASE WHEN NOT {is_expected} THEN 'elsewhere' WHEN {is_held} THEN {answer} END AS answer"
     )
 }
 

@@ -6,6 +6,7 @@
 
 use tokio_postgres::SimpleQueryMessage;
 
+use super::lock_calls::if_taken;
 use super::shield::shielded;
 use super::{column, is_any_key, is_backend, rows};
 use crate::identity::Since;
@@ -215,13 +216,7 @@ fn wake_one(class: i32, behind: i32, news: News) -> String {
 
 /// Whether somebody waits; leaves nothing. Everything is qualified, for the hot path.
 pub fn is_awaited(request: &Request) -> String {
-    let awaited = classes(request).map(|class| {
-        let marker = pair(class, 0);
-        format!(
-            "CASE WHEN pg_catalog.pg_try_advisory_lock({marker}) \
-                 THEN NOT pg_catalog.pg_advisory_unlock({marker}) ELSE true END"
-        )
-    });
+    let awaited = classes(request).map(|class| if_taken(LockKey::Pair(class, 0), "true", "false"));
     awaited.collect::<Vec<_>>().join(" OR ")
 }
 

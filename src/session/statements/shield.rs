@@ -53,6 +53,12 @@ pub fn shield_alone(server: &Server, backend_pid: i32) -> String {
     format!("{READ_COMMITTED}; {shield} WHERE {is_expected}")
 }
 
+/// Opens a transaction that may stay open: no default of the role ends it, or has it keep a snapshot.
+pub fn begin(server: &Server) -> String {
+    let shield = shield(server, None, Extent::Transaction);
+    format!("BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; {shield}")
+}
+
 /// Also has the server find out when this host is gone, where there is a lock to free then and TCP between.
 pub fn shield(server: &Server, request: Option<&Request>, extent: Extent) -> String {
     let more: &[Shielded] = match extent {
