@@ -9,7 +9,7 @@ use super::turn::{Heard, Next, Turn, What};
 use super::{Acquired, Applicant, Blockers, JITTER, PARTING_DEADLINE, Stop};
 use crate::key::Mode;
 use crate::report::StatusLine;
-use crate::session::{Attempt, Line, News, Request, Session, Wait};
+use crate::session::{Attempt, Line, News, Request, Session, Told, Wait};
 
 /// How long a person may see the same holder before it is asked who holds the lock now.
 const SHOW_AGAIN: Duration = Duration::from_secs(5);
@@ -61,10 +61,7 @@ impl Applicant<'_> {
                 }
             };
             let heard = match self.unless_stopped(told).await? {
-                ControlFlow::Continue(Some(told)) => Heard::Told {
-                    is_first: told.and_then(|told| standing.line.is_first(told)),
-                    is_particular: told.is_some_and(|told| told.news == News::Slot),
-                },
+                ControlFlow::Continue(Some(told)) => standing.heard(told),
                 ControlFlow::Continue(None) => {
                     match Box::pin(self.carry_out(next.what, standing)).await? {
                         ControlFlow::Continue((still, heard)) => {
@@ -123,10 +120,7 @@ impl Applicant<'_> {
             What::Look => {
                 let look = standing.session.look(self.request, &standing.line);
                 let look = self.unless_stopped(look).await?;
-                look.map_continue(|look| Heard::Looked {
-                    ahead: look.ahead,
-                    is_free: look.is_free,
-                })
+                look.map_continue(Heard::Looked)
             }
             What::PassOn => {
                 let passed = standing.session.pass_on(&standing.line);
@@ -182,6 +176,23 @@ impl Applicant<'_> {
 }
 
 impl Standing {
+    /// What that means for this place.
+    fn heard(&self, told: Option<Told>) -> Heard {
+        let ([mine], Some(told)) = (&self.line.tickets[..], told) else {
+            return Heard::ToldSomething;
+        };
+        match told.news {
+            News::Lock | News::Slot if told.first.class != mine.class => Heard::ToldSomething,
+            News::Lock | News::Slot if told.first.number >= mine.number => Heard::ToldIsMine {
+                is_particular: told.news == News::Slot,
+            },
+            News::Lock => Heard::ToldIsOf {
+                first: told.first.number.into(),
+            },
+            News::Slot | News::PassedOn => Heard::ToldSomething,
+        }
+    }
+
     /// Leaves the queue, if the server still answers.
     async fn give_up(mut self, stop: Stop) -> Acquired {
         let ahead = self.turn.ahead();

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::session::Look;
+
 /// The first in line tries this often: holders that are no pglock, or were killed, tell nobody.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// And looks instead now and then.
@@ -38,16 +40,17 @@ pub enum Heard {
     Joined {
         ahead: u32,
     },
-    /// A holder has left, and this is the first in line or not; `None` if that cannot be said.
-    Told {
-        is_first: Option<bool>,
-        /// What has become free is not what all in line wait for.
+    /// A holder has left, and this is the first in line; what it leaves may be what not all in line wait for.
+    ToldIsMine {
         is_particular: bool,
     },
-    Looked {
-        ahead: u32,
-        is_free: bool,
+    /// A holder has left the lock, and this ticket is the first.
+    ToldIsOf {
+        first: i64,
     },
+    /// Something has become free, perhaps.
+    ToldSomething,
+    Looked(Look),
     /// The lock was asked for in vain.
     Busy,
     /// Those behind were told.
@@ -63,8 +66,8 @@ pub struct Turn {
     ahead: u32,
     /// What was told is for others to know, if it was in vain.
     is_to_pass_on: bool,
-    /// The last look found the lock free, and somebody ahead who had not taken it.
-    seen_idle: bool,
+    /// The lock was free, and this ticket the first, who had not taken it.
+    seen_idle: Option<i64>,
     tries: u8,
 }
 
@@ -88,46 +91,46 @@ impl Turn {
                 self.ahead = ahead;
                 now(if ahead == 0 { What::Try } else { What::Look })
             }
-            Heard::Told {
-                is_first: Some(false),
-                ..
-            } => {
-                self.seen_idle = true;
+            Heard::ToldIsOf { first } => {
+                self.seen_idle = Some(first);
                 after(COURTESY, What::Look)
             }
-            Heard::Told {
-                is_first,
-                is_particular,
-            } => {
-                self.is_to_pass_on = is_particular || self.wants_more;
-                if is_first.is_none() || self.wants_more {
-                    return now(What::Look);
-                }
+            Heard::ToldIsMine { is_particular } => {
+                self.is_to_pass_on = is_particular;
                 self.ahead = 0;
                 now(What::Try)
             }
-            Heard::Looked { ahead, is_free } => self.looked(ahead, is_free),
+            Heard::ToldSomething => {
+                self.is_to_pass_on = self.wants_more;
+                now(What::Look)
+            }
+            Heard::Looked(look) => self.looked(look),
             Heard::Busy if self.is_to_pass_on => self.pass_on(),
             Heard::Busy | Heard::PassedOn if self.ahead > 0 => self.look_later(),
             Heard::Busy | Heard::PassedOn => self.try_later(),
         }
     }
 
-    fn looked(&mut self, ahead: u32, is_free: bool) -> Next {
+    fn looked(&mut self, look: Look) -> Next {
+        let Look {
+            ahead,
+            first,
+            is_free,
+        } = look;
         self.ahead = ahead;
         if ahead == 0 && (is_free || !self.wants_more) {
             return now(What::Try);
         }
-        let was_idle = std::mem::replace(&mut self.seen_idle, is_free);
-        match (is_free, was_idle) {
+        let was_idle = self.seen_idle.take() == Some(first);
+        match is_free {
             // Whoever is ahead had time to take it: it is stopped, or cut off, or waits for more.
-            (true, true) => {
-                self.seen_idle = false;
-                now(What::Try)
+            true if was_idle => now(What::Try),
+            true => {
+                self.seen_idle = Some(first);
+                after(COURTESY, What::Look)
             }
-            (true, false) => after(COURTESY, What::Look),
-            (false, _) if self.is_to_pass_on => self.pass_on(),
-            (false, _) => self.look_later(),
+            false if self.is_to_pass_on => self.pass_on(),
+            false => self.look_later(),
         }
     }
 
@@ -165,23 +168,24 @@ fn after(after: Duration, what: What) -> Next {
 mod tests {
     use super::*;
 
-    fn told(is_first: bool, is_particular: bool) -> Heard {
-        Heard::Told {
-            is_first: Some(is_first),
-            is_particular,
-        }
+    fn looked(ahead: u32, is_free: bool) -> Heard {
+        Heard::Looked(Look {
+            ahead,
+            first: 1,
+            is_free,
+        })
     }
 
-    fn looked(ahead: u32, is_free: bool) -> Heard {
-        Heard::Looked { ahead, is_free }
-    }
+    const MINE: Heard = Heard::ToldIsMine {
+        is_particular: false,
+    };
 
     #[test]
     fn the_first_tries_and_the_others_look() {
         let mut first = Turn::new(false);
         assert_eq!(first.on(Heard::Joined { ahead: 0 }), now(What::Try));
         assert_eq!(first.on(Heard::Busy), after(TRY_AGAIN, What::Try));
-        assert_eq!(first.on(told(true, false)), now(What::Try));
+        assert_eq!(first.on(MINE), now(What::Try));
         assert_eq!(first.on(Heard::Busy), after(TRY_AGAIN, What::Try));
 
         let mut fourth = Turn::new(false);
@@ -198,11 +202,24 @@ mod tests {
     fn one_behind_another_that_does_not_take_a_free_lock_overtakes() {
         let mut second = Turn::new(false);
         second.on(Heard::Joined { ahead: 1 });
-        assert_eq!(second.on(told(false, false)), after(COURTESY, What::Look));
+        assert_eq!(
+            second.on(Heard::ToldIsOf { first: 1 }),
+            after(COURTESY, What::Look)
+        );
         assert_eq!(second.on(looked(1, true)), now(What::Try));
         assert_eq!(second.on(Heard::Busy), after(LOOK_AGAIN, What::Look));
         assert_eq!(second.on(looked(1, true)), after(COURTESY, What::Look));
         assert_eq!(second.on(looked(1, true)), now(What::Try));
+    }
+
+    /// The lock that is free now is another's to take than the one that was free before.
+    #[test]
+    fn one_behind_another_that_has_just_become_the_first_does_not_overtake() {
+        let mut third = Turn::new(false);
+        third.on(Heard::Joined { ahead: 2 });
+        third.on(Heard::ToldIsOf { first: 0 });
+        assert_eq!(third.on(looked(1, true)), after(COURTESY, What::Look));
+        assert_eq!(third.on(looked(1, false)), after(LOOK_AGAIN, What::Look));
     }
 
     #[test]
@@ -210,18 +227,17 @@ mod tests {
         let mut plain = Turn::new(false);
         plain.on(Heard::Joined { ahead: 0 });
         // Another slot has become free than the one that is waited for.
-        assert_eq!(plain.on(told(true, true)), now(What::Try));
+        let another_slot = Heard::ToldIsMine {
+            is_particular: true,
+        };
+        assert_eq!(plain.on(another_slot), now(What::Try));
         assert_eq!(plain.on(Heard::Busy), now(What::PassOn));
         assert_eq!(plain.on(Heard::PassedOn), after(TRY_AGAIN, What::Try));
 
         let mut wants_two = Turn::new(true);
         wants_two.on(Heard::Joined { ahead: 0 });
         assert_eq!(wants_two.on(Heard::Busy), after(TRY_AGAIN, What::Look));
-        let unclear = Heard::Told {
-            is_first: None,
-            is_particular: false,
-        };
-        assert_eq!(wants_two.on(unclear), now(What::Look));
+        assert_eq!(wants_two.on(Heard::ToldSomething), now(What::Look));
         assert_eq!(wants_two.on(looked(0, false)), now(What::PassOn));
         assert_eq!(wants_two.on(Heard::PassedOn), after(TRY_AGAIN, What::Look));
         assert_eq!(wants_two.on(looked(0, true)), now(What::Try));

@@ -20,12 +20,12 @@ pub use self::attempt::{Attempt, Request, Scope, Wait};
 pub use self::held::HeldLock;
 use self::link::{Link, Notifications};
 pub use self::pooler::{Pooling, explain_refusal};
-pub use self::queue::{Line, News, Ticket};
+pub use self::queue::{Line, News, Ticket, Told};
 use self::statements::EMIT;
 #[cfg(test)]
 pub use self::statements::halves;
 pub use self::statements::{
-    Asking, Keepalive, Token, is_any_key, is_key, may_end, shielded_settings,
+    Asking, Keepalive, Look, Token, is_any_key, is_key, may_end, shielded_settings,
 };
 use crate::connection::{self, Connected, LinkView, Opened, Settings, TcpSettings};
 use crate::exit::Fault;

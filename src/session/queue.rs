@@ -151,14 +151,3 @@ impl News {
         }
     }
 }
-
-impl Line {
-    /// Whether this place comes first in the only queue there is, once that was told; `None` where it does not say so.
-    pub fn is_first(&self, told: Told) -> Option<bool> {
-        let [mine] = self.tickets[..] else {
-            return None;
-        };
-        let is_said = told.news != News::PassedOn && told.first.class == mine.class;
-        is_said.then_some(told.first.number >= mine.number)
-    }
-}

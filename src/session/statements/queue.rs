@@ -35,6 +35,8 @@ pub enum Joined {
 pub struct Look {
     /// How many tickets are lower, in the longest of the queues.
     pub ahead: u32,
+    /// The first ticket, which changes when it is served; of several queues their sum.
+    pub first: i64,
     /// What is waited for could be taken now.
     pub is_free: bool,
 }
@@ -140,11 +142,20 @@ pub fn is_marked(messages: Vec<SimpleQueryMessage>) -> bool {
 /// Asks where the queues stand.
 pub fn look(request: &Request, line: &Line, server: &Server) -> String {
     let comment = comment(request, line.since, server);
-    let ahead = line.tickets.iter().map(|Ticket { class, number }| {
+    let queues = line.tickets.iter().zip(0..);
+    let queues = queues.map(|(Ticket { class, number }, at)| {
         let tickets = tickets(*class);
-        format!("(SELECT count(*) FROM ({tickets}) AS t WHERE number < {number})")
+        format!(
+            "(SELECT count(*) FILTER (WHERE number < {number}) AS ahead, coalesce(min(number), 0) AS first \
+             FROM ({tickets}) AS t) AS q{at}"
+        )
     });
-    let ahead = ahead.collect::<Vec<_>>().join(", ");
+    let queues = queues.collect::<Vec<_>>().join(", ");
+    let each = |what: &str, between: &str| {
+        let columns = (0..line.tickets.len()).map(|at| format!("q{at}.{what}"));
+        columns.collect::<Vec<_>>().join(between)
+    };
+    let (ahead, first) = (each("ahead", ", "), each("first", " + "));
     let claim = &request.identity.claim;
     let slots = held(claim.slot_keys());
     let slot_is_free = format!("({slots}) < {}", claim.slots.unwrap_or(1));
@@ -152,7 +163,9 @@ pub fn look(request: &Request, line: &Line, server: &Server) -> String {
         also if also.is_empty() => slot_is_free,
         also => format!("{slot_is_free} AND ({}) = 0", held(also)),
     };
-    let look = format!("SELECT greatest({ahead}) AS ahead, {is_free} AS free");
+    let look = format!(
+        "SELECT greatest({ahead}) AS ahead, {first} AS first, {is_free} AS free FROM {queues}"
+    );
     format!("{comment}{}", shielded(&look))
 }
 
@@ -171,6 +184,7 @@ impl Look {
         let text = |name| column(&rows, name).unwrap_or_default();
         Ok(Self {
             ahead: text("ahead").parse()?,
+            first: text("first").parse()?,
             is_free: text("free") == "t",
         })
     }
