@@ -287,6 +287,46 @@ fn check_does_not_report_what_is_one_lock_by_intent() {
 }
 
 #[test]
+fn a_lock_of_another_database_is_not_quietly_looked_for_in_this_one() {
+    let server = Server::shared();
+    let database = server.database();
+    let words = |verb: &str, options: &[&str]| {
+        let pglock = Pglock::new(server).env("PGDATABASE", &database);
+        let pglock = pglock.arg(verb).args(options);
+        pglock.args(["--as", "rails-migrations", "elsewhere"]).run()
+    };
+    for (verb, options) in [("list", &[][..]), ("list", &["-q"]), ("release", &[])] {
+        words(verb, options)
+            .assert_code(125)
+            .assert_stdout("")
+            .assert_one_message()
+            .assert_stderr_has("the lock for database elsewhere is taken there");
+    }
+    words("list", &["-a", "--json"])
+        .assert_code(0)
+        .assert_stdout("[]\n");
+}
+
+#[test]
+fn a_glob_finds_no_names_by_another_rule() {
+    let server = Server::shared();
+    let database = server.database();
+    let pglock = || Pglock::new(server).env("PGDATABASE", &database);
+    let _ours = pglock().hold("ab");
+    let _theirs = pglock().args(["--hash", "crc32"]).hold("ac");
+    let found = |options: &[&str]| {
+        let listed = pglock().args(["list", "--json"]).args(options).run();
+        let views: Vec<serde_json::Value> = serde_json::from_str(&listed.stdout).unwrap();
+        let names = views
+            .iter()
+            .map(|view| view["name"].as_str().unwrap().to_owned());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(found(&["a*"]), ["ab"]);
+    assert_eq!(found(&["--hash", "crc32", "a*"]), ["ac"]);
+}
+
+#[test]
 fn the_key_that_is_printed_is_the_one_that_is_held_and_its_name_is_listed() {
     let server = Server::shared();
     let database = server.database();
