@@ -125,8 +125,7 @@ pub async fn name_owners(session: &mut Session, views: &mut [LockView]) {
             continue;
         }
         for (title, evidence) in found.owners.get(&key).into_iter().flatten() {
-            let owner = view.program.get_or_insert_default();
-            owner.add(title, *evidence);
+            Owner::add(&mut view.program, title, *evidence);
         }
     }
 }
