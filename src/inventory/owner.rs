@@ -251,6 +251,9 @@ mod tests {
                 "possibly Supabase Storage or postgres-migrations",
             ),
             ("1", "x", "possibly Airflow, Coder or SpiceDB"),
+            // What Symfony's lock of that name has, too.
+            ("4097083626", "x", "possibly goose"),
+            ("832201495", "x", "possibly Wolverine"),
             ("16185446,-2147467264", "x", "pg_repack"),
             ("1202238042,0", "x", "possibly with_advisory_lock"),
             (
