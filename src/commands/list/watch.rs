@@ -148,10 +148,7 @@ fn print(found: &Found, args: &ListArgs, said: &mut BTreeSet<String>) -> anyhow:
 /// The lines of a screen: when, how many, what is to be known, and the table as far as there is room.
 fn picture(found: &Found, trouble: Option<&str>, args: &ListArgs, period: Duration) -> Vec<String> {
     let look = Look::of_terminal();
-    let count = |state| {
-        let locks = found.places.iter().flatten();
-        locks.filter(|view| view.state == state).count()
-    };
+    let count = |state| found.locks().filter(|view| view.state == state).count();
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let time = now.get("2026-11-30T".len()..).unwrap_or_default();
     let summary = format!(
