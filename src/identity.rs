@@ -55,6 +55,8 @@ pub struct Told {
     pub slots: Option<u32>,
     /// The locks that it says it wants or holds, too.
     pub also: Vec<Lock>,
+    /// Whether it says that there are others, or more was said than the server kept.
+    pub more: bool,
     pub host: Option<String>,
     pub wrapper_pid: Option<u32>,
     pub command: Option<String>,
@@ -158,12 +160,17 @@ impl Identity {
             Some(LockName { name, .. }) => ("also", encode(name)),
             None => ("also-key", also.key.to_string()),
         }));
+        let all = fields.len();
         let mut length = 0;
         fields.retain(|(field, value)| {
             length += field.len() + value.len() + "=&".len();
             length <= LONGEST_NAME_IN_QUERY
                 || !matches!(*field, "namespace" | "name" | "also" | "also-key")
         });
+        if fields.len() < all {
+            fields.push(("more", "1".to_owned()));
+        }
+        // Last, so that whoever reads its beginning knows that nothing before it was cut off.
         fields.push(("command", encode(&shortened(&self.command))));
         let fields: Vec<String> = fields
             .into_iter()
@@ -247,6 +254,7 @@ impl Told {
             lock: lock_of_label(label),
             slots,
             also: Vec::new(),
+            more: false,
             host: Some(decoded(host)).filter(|host| !host.is_empty()),
             wrapper_pid: Some(pid.parse().ok()?),
             command: None,
@@ -272,10 +280,12 @@ impl Told {
                 "name" => name = Some(value),
                 "also" => also.push(value),
                 "also-key" => self.also.extend(raw(&value)),
+                "more" => self.more = true,
                 "command" => self.command = Some(value),
                 _ => {}
             }
         }
+        self.more |= self.command.is_none();
         if let Some(rule) = rule {
             let also = also.into_iter();
             let also = also.filter_map(|name| named(rule, namespace.clone(), name));
@@ -482,9 +492,30 @@ mod tests {
                     assert_eq!((told.stage, told.slots), (stage, Some(12)), "{shown}");
                     assert_eq!(told.lock.map(|lock| lock.key), Some(said.claim.lock.key));
                     assert_eq!(told.also, said.claim.also);
+                    assert!(!told.more);
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_was_left_out_of_a_comment_or_cut_off_is_known_to_be_missing() {
+        let mut said = identity(None, "nightly-report");
+        let others = |count: usize| {
+            let names = (0..count).map(|at| format!("{at}-{}", "n".repeat(100)));
+            let locks = names.map(|name| named(Rule::default(), None, name).expect("it has a key"));
+            locks.collect::<Vec<_>>()
+        };
+        let told = |query: &str| Told::by("pglock? #1 (h:1)", query).expect("recognised");
+        for (count, more) in [(0, false), (3, false), (20, true)] {
+            said.claim.also = others(count);
+            let comment = said.comment(None, true);
+            assert_eq!(told(&comment).more, more, "{comment}");
+            assert_eq!(told(&comment).also.len() < count, more);
+            let cut_off = comment.find("&command").expect("it is told");
+            assert!(told(&comment[..cut_off]).more);
+        }
+        assert!(!told("SELECT 1").more);
     }
 
     #[test]

@@ -87,6 +87,12 @@ impl LockName {
 }
 
 impl Lock {
+    /// Whether `other`, which has the same key, is another lock that it shares the key with by chance.
+    pub fn collides_with(&self, other: &Self) -> bool {
+        let names = self.name.as_ref().zip(other.name.as_ref());
+        names.is_some_and(|(name, other)| name.collides_with(other))
+    }
+
     /// What spreads locks over places: the first 8 bytes of SHA-256(name), big-endian and unsigned, whatever the
     /// namespace. A raw key's name is the key as it is shown.
     pub fn number(&self) -> u64 {

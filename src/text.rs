@@ -1,7 +1,7 @@
 //! Text from elsewhere made fit for one line of a terminal.
 
-/// Escapes what could move a terminal's cursor, change its state or hide text: control characters
-/// (including newlines) and Unicode's invisible ones.
+/// Escapes what could move a terminal's cursor, change its state or reorder text: control characters
+/// (including newlines) and some of Unicode's invisible ones.
 pub fn printable(text: &str) -> String {
     text.chars()
         .fold(String::with_capacity(text.len()), |mut out, c| {
@@ -19,7 +19,8 @@ pub fn is_deceptive(c: char) -> bool {
     c.is_control() || is_invisible(c)
 }
 
-/// Characters without a width, among them those that reorder what is displayed (Unicode Standard Annex 9).
+/// Marks and controls of direction, which reorder what is displayed (Unicode Standard Annex 9), the blanks, joiners and
+/// operators without a width around them, and the byte order mark; not combining characters, tags and variation selectors.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }

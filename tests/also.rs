@@ -128,6 +128,29 @@ fn each_lock_is_listed_and_each_wait_and_no_bookkeeping() {
 }
 
 #[test]
+fn a_waiter_for_more_than_it_can_tell_is_not_listed_with_its_tickets() {
+    let server = Server::start();
+    let holder = Pglock::new(&server).hold("first");
+    let also: Vec<String> = (0..12)
+        .map(|at| format!("{at}-{}", "n".repeat(100)))
+        .collect();
+    let also = also.iter().flat_map(|name| ["--also", name]);
+    let waiter = Pglock::new(&server).arg("run").args(also);
+    let waiter = waiter.args(["first", "true"]).spawn();
+    until("its tickets", || tickets(&mut server.client()) == 13);
+    let listed = Pglock::new(&server).args(["list", "--json"]).run();
+    let locks: Value = serde_json::from_str(&listed.stdout).unwrap();
+    let held = locks
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|lock| lock["state"] == "held");
+    assert_eq!(held.count(), 1, "{listed:?}");
+    holder.let_go().assert_code(0);
+    waiter.wait().assert_code(0);
+}
+
+#[test]
 fn one_of_several_that_is_lost_is_a_lost_lock() {
     let server = Server::shared();
     let held = Pglock::new(server)

@@ -1,10 +1,13 @@
 //! `list` says whose locks it shows, and never with certainty what it cannot know.
 
 use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::thread;
 
 use postgres::Client;
 use serde_json::Value;
 
+use crate::support::look_alike::{answer, error, serve_each};
 use crate::support::{Pglock, Server};
 
 #[test]
@@ -113,6 +116,139 @@ fn jobs_and_queues_are_looked_up_where_the_role_may_read_them() {
     let programs = programs(&database, &[]);
     assert_eq!(programs[&expected[0].0], None);
     assert_eq!(programs["191642509"].as_deref(), Some("pgmq"));
+}
+
+#[test]
+fn no_table_makes_list_run_the_code_of_its_owner() {
+    let server = Server::shared();
+    let database = server.database();
+    let (owner, reader) = (server.role(""), server.role(""));
+    let mut session = server.client_as(&database, "postgres");
+    session
+        .batch_execute(&format!(
+            "CREATE FUNCTION ran(what text) RETURNS bool LANGUAGE sql IMMUTABLE AS
+                $$ SELECT nextval('public.' || $1) > 0 $$;
+             CREATE SEQUENCE a_cast; CREATE SEQUENCE a_policy; CREATE SEQUENCE an_index_of_a_child;
+             CREATE SEQUENCE an_index; CREATE SEQUENCE a_view; CREATE SEQUENCE an_index_of_a_partition;
+             GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO PUBLIC;
+             CREATE SCHEMA a AUTHORIZATION {owner}; CREATE SCHEMA b AUTHORIZATION {owner};
+             CREATE SCHEMA c AUTHORIZATION {owner}; CREATE SCHEMA d AUTHORIZATION {owner};
+             CREATE SCHEMA e AUTHORIZATION {owner}; CREATE SCHEMA f AUTHORIZATION {owner};
+             GRANT USAGE ON SCHEMA a, b, c, d, e, f TO PUBLIC"
+        ))
+        .unwrap();
+    let columns = "(id uuid, active_job_id uuid, finished_at timestamp)";
+    let row = "VALUES (gen_random_uuid(), gen_random_uuid(), NULL)";
+    let traps = [
+        "CREATE TYPE a.uuid AS (id int);
+         CREATE FUNCTION a.told(a.uuid) RETURNS text LANGUAGE sql AS $$ SELECT public.ran('a_cast')::text $$;
+         CREATE CAST (a.uuid AS text) WITH FUNCTION a.told(a.uuid);
+         CREATE TABLE a.good_jobs (id a.uuid, active_job_id a.uuid, finished_at timestamp);
+         INSERT INTO a.good_jobs VALUES (ROW(1), ROW(1), NULL)",
+        &format!(
+            "CREATE TABLE b.good_jobs {columns}; INSERT INTO b.good_jobs {row};
+             ALTER TABLE b.good_jobs ENABLE ROW LEVEL SECURITY;
+             CREATE POLICY p ON b.good_jobs USING (public.ran('a_policy'))"
+        ),
+        &format!(
+            "CREATE TABLE c.good_jobs {columns}; INSERT INTO c.good_jobs {row};
+             CREATE TABLE c.child () INHERITS (c.good_jobs);
+             CREATE INDEX ON c.child ((1)) WHERE public.ran('an_index_of_a_child')"
+        ),
+        &format!(
+            "CREATE TABLE d.good_jobs {columns}; INSERT INTO d.good_jobs {row};
+             CREATE INDEX ON d.good_jobs ((1)) WHERE public.ran('an_index')"
+        ),
+        &format!(
+            "CREATE TABLE e.jobs {columns}; INSERT INTO e.jobs {row};
+             CREATE VIEW e.good_jobs AS SELECT * FROM e.jobs WHERE public.ran('a_view')"
+        ),
+        &format!(
+            "CREATE TABLE f.good_jobs {columns} PARTITION BY LIST (finished_at);
+             CREATE TABLE f.all PARTITION OF f.good_jobs DEFAULT; INSERT INTO f.good_jobs {row};
+             CREATE INDEX ON f.all ((1)) WHERE public.ran('an_index_of_a_partition')"
+        ),
+    ];
+    let mut builder = server.client_as(&database, &owner);
+    for trap in traps {
+        builder.batch_execute(trap).unwrap();
+    }
+    builder
+        .batch_execute(
+            "GRANT SELECT ON a.good_jobs, b.good_jobs, c.good_jobs, d.good_jobs, e.good_jobs, f.good_jobs TO PUBLIC",
+        )
+        .unwrap();
+    // A sequence keeps what a transaction that fails would take back.
+    session
+        .batch_execute("SELECT setval(oid, 1, false) FROM pg_class WHERE relkind = 'S'")
+        .unwrap();
+    hold(&mut session, "4815162342");
+    for role in ["postgres", &reader] {
+        programs(&database, &["-U", role]);
+    }
+    let ran = "SELECT sequencename::text FROM pg_sequences WHERE last_value IS NOT NULL";
+    let ran = session.query(ran, &[]).unwrap();
+    let ran: Vec<String> = ran.iter().map(|row| row.get(0)).collect();
+    assert_eq!(ran, [""; 0]);
+}
+
+#[test]
+fn a_temporary_table_of_another_session_hides_nobody() {
+    let server = Server::shared();
+    let database = server.database();
+    let mut session = server.client_as(&database, "postgres");
+    session
+        .batch_execute(
+            "CREATE TEMPORARY TABLE good_jobs (id uuid, active_job_id uuid, finished_at timestamp);
+             CREATE TABLE meta (queue_name text, is_partitioned bool, is_unlogged bool);
+             INSERT INTO meta VALUES ('my_queue', false, false)",
+        )
+        .unwrap();
+    hold(&mut session, "191642509");
+    let programs = programs(&database, &[]);
+    assert_eq!(programs["191642509"].as_deref(), Some("pgmq"));
+}
+
+#[test]
+fn a_look_into_tables_that_took_too_long_is_not_taken_again() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let server = thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        serve_each(&mut client, |statement| {
+            let texts =
+                |texts: &[&str]| vec![texts.iter().map(|text| Some((*text).to_owned())).collect()];
+            if statement.contains("AS MATERIALIZED (SELECT unnest(") {
+                error("57014", "canceling statement due to statement timeout")
+            } else if statement.contains("pg_replication_slots") {
+                answer(
+                    &["database", "keeper", "place"],
+                    &texts(&["db", "0", "public.good_jobs"]),
+                )
+            } else {
+                let columns = [
+                    "standby", "classid", "objid", "objsubid", "mode", "granted", "pid", "database",
+                ];
+                answer(
+                    &columns,
+                    &texts(&["f", "4", "2", "1", "ExclusiveLock", "t", "7", "db"]),
+                )
+            }
+        })
+    });
+    let listed = Pglock::without_server()
+        .env("PGHOST", "127.0.0.1")
+        .env("PGPORT", port)
+        .env("PGSSLMODE", "disable")
+        .env("PGUSER", "nobody")
+        .args(["list", "--json"])
+        .run();
+    listed.assert_code(0).assert_stdout_has("17179869186");
+    let asked = server.join().unwrap();
+    let looks = asked
+        .iter()
+        .filter(|asked| asked.contains("ONLY public.good_jobs"));
+    assert_eq!(looks.count(), 1, "{asked:#?}");
 }
 
 /// What `list --json` says of each key.

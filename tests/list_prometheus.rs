@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::list::{database, held_by_pglock, holding, key, list};
-use crate::support::{Finished, Server, Waiter};
+use crate::support::{Finished, Pglock, Server, Waiter, Watchdog};
 
 const METRICS: [&str; 4] = [
     "pglock_lock_holders",
@@ -70,6 +70,46 @@ fn any_name_is_one_label_on_one_line() {
 }
 
 #[test]
+fn locks_of_one_name_on_two_servers_are_two_series() {
+    let servers = [Server::start(), Server::start()];
+    let _holders = servers.each_ref().map(|server| {
+        let mut client = server.client();
+        client.batch_execute("SELECT pg_advisory_lock(42)").unwrap();
+        client
+    });
+    // As symbolic links the directories of the sockets have names that a template can give.
+    let scratch = Watchdog::start();
+    for (at, server) in servers.iter().enumerate() {
+        let name = scratch.directory().join(format!("shard{at}"));
+        std::os::unix::fs::symlink(server.socket_dir(), name).unwrap();
+        let from = |port: u16| format!(".s.PGSQL.{port}");
+        let port = servers[0].port();
+        if at > 0 {
+            let socket = server.socket_dir();
+            std::os::unix::fs::symlink(socket.join(from(server.port())), socket.join(from(port)))
+                .unwrap();
+        }
+    }
+    let place = format!(
+        "host={}/shard{{shard:2}} port={} user=postgres dbname=postgres",
+        scratch.directory().display(),
+        servers[0].port()
+    );
+    let words = ["list", "--format", "prometheus", "-d", &place];
+    let samples = samples(&Pglock::without_server().args(words).run());
+    let holders = samples
+        .iter()
+        .filter(|((metric, _), _)| metric == METRICS[0]);
+    let hosts: Vec<&str> = holders
+        .map(|((_, labels), count)| {
+            assert_eq!((labels["key"].as_str(), *count), ("42", 1.0));
+            labels["server_host"].rsplit('/').next().unwrap()
+        })
+        .collect();
+    assert_eq!(hosts, ["shard0", "shard1"]);
+}
+
+#[test]
 fn without_a_lock_there_is_still_a_valid_text() {
     let samples = samples(&list(&database(), &["--format", "prometheus"]).run());
     assert!(samples.is_empty());
@@ -109,7 +149,8 @@ fn labels(text: &str) -> (BTreeMap<String, String>, &str) {
     let mut rest = text;
     loop {
         let (name, after) = rest.split_once("=\"").unwrap();
-        assert!(name.bytes().all(|byte| byte.is_ascii_lowercase()), "{text}");
+        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+        assert!(name.bytes().all(is_plain), "{text}");
         let mut value = String::new();
         let mut chars = after.char_indices();
         let end = loop {

@@ -1,11 +1,12 @@
 //! `list --watch`: one look after another over one session, on a terminal that is left as it was found.
 
 use std::io::pipe;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
 use crate::list::{database, held_by_pglock, holding, list};
-use crate::support::{Interactive, Proxy, Pty, Running, Server, until};
+use crate::support::{Interactive, Pglock, Proxy, Pty, Running, Server, until};
 
 /// The alternate screen without a cursor, and back.
 const ENTERED: &str = "\x1b[?1049h\x1b[?25l";
@@ -161,6 +162,54 @@ fn a_lost_connection_is_said_and_made_again() {
     terminal.wait_for("1 held");
     terminal.write(b"q");
     terminal.wait().assert_code(0);
+}
+
+#[test]
+fn a_server_that_is_full_is_not_asked_ten_times_a_second() {
+    let server = Server::start();
+    let role = server.role("");
+    let mut terminal = Pglock::new(&server)
+        .args(["list", "--watch=0.1", "-U", &role])
+        .on_terminal();
+    terminal.wait_for("0 held");
+    server.execute(&format!("ALTER ROLE {role} CONNECTION LIMIT 0"));
+    server.execute(&format!(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{role}'"
+    ));
+    let refused = || server.log().matches("too many connections").count();
+    until("a refusal", || refused() > 0);
+    let begun = Instant::now();
+    until("two more", || refused() > 2);
+    let took = begun.elapsed();
+    assert!(took > Duration::from_millis(1500), "{took:?}");
+    server.execute(&format!("ALTER ROLE {role} CONNECTION LIMIT 5"));
+    until("a session", || {
+        let sessions = "SELECT FROM pg_stat_activity WHERE usename = $1";
+        !server
+            .client()
+            .query(sessions, &[&role])
+            .unwrap()
+            .is_empty()
+    });
+    terminal.write(b"q");
+    terminal.wait().assert_code(0);
+}
+
+#[test]
+fn exported_columns_do_not_garble_a_screen_that_is_narrower() {
+    let database = database();
+    let _holder = held_by_pglock(&database, None, &"long name ".repeat(20));
+    let mut terminal = list(&database, &[NEVER])
+        .env("COLUMNS", "200")
+        .on_terminal();
+    terminal.wait_for("1 held");
+    terminal.write(b"q");
+    let finished = terminal.wait();
+    finished.assert_code(0);
+    let picture = finished.stdout.rsplit(HOME).next().unwrap();
+    for line in picture.split("\x1b[J").next().unwrap().lines() {
+        assert!(plain(line).chars().count() <= 80, "{line:?}");
+    }
 }
 
 #[test]

@@ -194,6 +194,25 @@ fn all_shows_what_every_scheme_gives() {
 }
 
 #[test]
+fn keys_are_whole_on_one_line_however_narrow_it_is() {
+    let wide = key(&["--all", "x"]).run();
+    let exported = key(&["--all", "x"]).env("COLUMNS", "40").run();
+    exported.assert_code(0).assert_stdout(&wide.stdout);
+
+    let mut shell = key(&["--all", "x"]).through(&["sh", "-c", "stty cols 40; exec \"$@\"", "sh"]);
+    shell.command().env("COLUMNS", "200");
+    let narrow = shell.on_terminal().wait();
+    narrow.assert_code(0);
+    let lines: Vec<&str> = narrow.stdout.lines().collect();
+    assert_eq!(lines.len(), wide.stdout.lines().count(), "{narrow:?}");
+    for (line, wide) in lines.iter().zip(wide.stdout.lines()) {
+        assert!(line.chars().count() <= 40, "{line}");
+        let key = wide.split_whitespace().nth(1).unwrap();
+        assert!(line.contains(key), "{line} lacks {key}");
+    }
+}
+
+#[test]
 fn help_names_every_scheme() {
     let help = key(&["--help"]).run();
     help.assert_code(0);
@@ -243,6 +262,68 @@ fn check_reports_the_names_of_a_file_that_share_a_key() {
             .assert_one_message();
     }
     key(&["--check", "-", "x"]).run().assert_code(125);
+}
+
+#[test]
+fn check_does_not_report_what_is_one_lock_by_intent() {
+    let check = |program: &str, names: &str| {
+        let check = key(&["--as", program, "--check", "-"]);
+        check.stdin(names.to_owned()).run()
+    };
+    check("golang-migrate", "app\napp,public\n")
+        .assert_code(0)
+        .assert_silent();
+    check("goose", "deploy\nrelease\n")
+        .assert_code(0)
+        .assert_silent();
+    check("awx", &SHARE_A_CRC.join("\n"))
+        .assert_code(1)
+        .assert_stdout_has("plumless and buckeroo share key ");
+    key(&["--raw", "--check", "-"])
+        .stdin("42\n042\n")
+        .run()
+        .assert_code(0)
+        .assert_silent();
+}
+
+#[test]
+fn a_lock_of_another_database_is_not_quietly_looked_for_in_this_one() {
+    let server = Server::shared();
+    let database = server.database();
+    let words = |verb: &str, options: &[&str]| {
+        let pglock = Pglock::new(server).env("PGDATABASE", &database);
+        let pglock = pglock.arg(verb).args(options);
+        pglock.args(["--as", "rails-migrations", "elsewhere"]).run()
+    };
+    for (verb, options) in [("list", &[][..]), ("list", &["-q"]), ("release", &[])] {
+        words(verb, options)
+            .assert_code(125)
+            .assert_stdout("")
+            .assert_one_message()
+            .assert_stderr_has("the lock for database elsewhere is taken there");
+    }
+    words("list", &["-a", "--json"])
+        .assert_code(0)
+        .assert_stdout("[]\n");
+}
+
+#[test]
+fn a_glob_finds_no_names_by_another_rule() {
+    let server = Server::shared();
+    let database = server.database();
+    let pglock = || Pglock::new(server).env("PGDATABASE", &database);
+    let _ours = pglock().hold("ab");
+    let _theirs = pglock().args(["--hash", "crc32"]).hold("ac");
+    let found = |options: &[&str]| {
+        let listed = pglock().args(["list", "--json"]).args(options).run();
+        let views: Vec<serde_json::Value> = serde_json::from_str(&listed.stdout).unwrap();
+        let names = views
+            .iter()
+            .map(|view| view["name"].as_str().unwrap().to_owned());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(found(&["a*"]), ["ab"]);
+    assert_eq!(found(&["--hash", "crc32", "a*"]), ["ac"]);
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub type Parameter = (&'static str, Option<&'static str>);
 pub enum Evidence {
     /// Nobody else has it, but by a chance of one in billions.
     Sure,
-    /// A small number, or one that others take too.
+    /// A small number, one that others take too, or the hash of 32 bits of a word that others may choose.
     Maybe,
     /// The key alone says nothing.
     None,

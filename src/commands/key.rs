@@ -12,7 +12,7 @@ use crate::cli::KeyArgs;
 use crate::exit::{Fault, Outcome};
 use crate::key::{Lock, LockKey, Rule};
 use crate::naming::Naming;
-use crate::output::{self, keys};
+use crate::output::{self, Look, keys};
 use crate::text::printable;
 
 pub fn key(args: &KeyArgs) -> anyhow::Result<Outcome> {
@@ -46,11 +46,11 @@ fn all(naming: &Naming, names: &[String]) -> anyhow::Result<Outcome> {
             key.form().to_owned(),
         ])
     });
-    output::write(&keys::render(keys, output::width()))?;
+    output::write(&keys::render(keys, Look::of_terminal()))?;
     Ok(Outcome::Done)
 }
 
-/// The pairs of different names that have one key, in the order of the file.
+/// The pairs of different locks that have one key by chance, in the order of the file.
 fn check(naming: &Naming, file: &Path) -> anyhow::Result<Outcome> {
     let text = read(file)?;
     let mut owners: HashMap<LockKey, Vec<Lock>> = HashMap::new();
@@ -67,7 +67,7 @@ fn check(naming: &Naming, file: &Path) -> anyhow::Result<Outcome> {
         if owners.contains(&lock) {
             continue;
         }
-        for other in &*owners {
+        for other in owners.iter().filter(|other| other.collides_with(&lock)) {
             let pair = format!("{other} and {lock} share key {}", lock.key);
             found += &(printable(&pair) + "\n");
         }

@@ -36,7 +36,7 @@ fn scope(typed: cli::Scope) -> Scope {
     }
 }
 
-/// A program's lock for one database, taken in another, would exclude nobody: a usage error.
+/// A program's lock for one database, taken or looked for in another, would be nobody's: a usage error.
 fn require_its_database(lock: &Lock, settings: &Settings) -> anyhow::Result<()> {
     let database = lock.name.as_ref().and_then(LockName::database);
     match database.filter(|database| *database != settings.database) {

@@ -87,10 +87,11 @@ fn tasks(
     connection::group(locks, Place::eq)
         .into_iter()
         .map(|(place, locks)| {
-            Ok((
-                Settings::resolve_for_lock(place, Rc::clone(&prompt))?,
-                locks,
-            ))
+            let settings = Settings::resolve_for_lock(place, Rc::clone(&prompt))?;
+            for lock in &locks {
+                super::require_its_database(lock, &settings)?;
+            }
+            Ok((settings, locks))
         })
         .collect()
 }

@@ -19,7 +19,7 @@ const DEADLINE: Duration = Duration::from_secs(2);
 struct Keeper {
     title: &'static str,
     table: &'static str,
-    /// What it has among its columns, with a type where that matters: `id:int8`.
+    /// What it has among its columns, each with its type; one may be of several.
     columns: &'static str,
     evidence: Evidence,
     /// The keys, in SQL; the table stands in braces.
@@ -27,27 +27,20 @@ struct Keeper {
 }
 
 /// Tables that may be large are asked for no more than the rows that may be at work.
-const KEEPERS: [Keeper; 5] = [
+const KEEPERS: [Keeper; 4] = [
     Keeper {
         title: "GoodJob",
         table: "good_jobs",
-        columns: "{id,finished_at}",
+        columns: "{id:uuid,active_job_id:uuid,finished_at:timestamp,finished_at:timestamptz}",
         evidence: Evidence::Sure,
         keys: "SELECT ('x' || left(md5('good_jobs-' || id::text), 16))::bit(64)::int8 \
-            FROM (SELECT id FROM {table} WHERE finished_at IS NULL LIMIT 10000) AS jobs",
-    },
-    Keeper {
-        title: "GoodJob",
-        table: "good_jobs",
-        columns: "{active_job_id,finished_at}",
-        evidence: Evidence::Sure,
-        keys: "SELECT ('x' || left(md5('good_jobs-' || active_job_id::text), 16))::bit(64)::int8 \
-            FROM (SELECT active_job_id FROM {table} WHERE finished_at IS NULL LIMIT 10000) AS jobs",
+            FROM (SELECT unnest(ARRAY[id, active_job_id]) AS id \
+                FROM (SELECT id, active_job_id FROM {table} WHERE finished_at IS NULL LIMIT 10000) AS jobs) AS ids",
     },
     Keeper {
         title: "GoodJob",
         table: "good_job_processes",
-        columns: "{id}",
+        columns: "{id:uuid}",
         evidence: Evidence::Sure,
         keys: "SELECT ('x' || left(md5('good_job_processes-' || id::text), 16))::bit(64)::int8 FROM {table}",
     },
@@ -62,23 +55,38 @@ const KEEPERS: [Keeper; 5] = [
     Keeper {
         title: "pgmq",
         table: "meta",
-        columns: "{queue_name,is_partitioned,is_unlogged}",
+        columns: "{queue_name:text,queue_name:varchar,is_partitioned:bool,is_unlogged:bool}",
         evidence: Evidence::Sure,
         keys: "SELECT hashtext('pgmq.queue_' || queue_name::text)::int8 FROM {table}",
     },
 ];
 
 /// The keepers whose table this role may read and nobody is about to change, and the keys of Electric's slots.
+///
+/// Anybody may give a table such a name, and reading it must run nothing of theirs as this role: it is an ordinary
+/// table in which neither columns, row security and parents nor what the planner looks at (indexes, constraints,
+/// statistics) lead to functions, operators or types that did not come with PostgreSQL, which alone `pg_depend` tells.
 const PRESENT: &str = "\
     SELECT current_database() AS database, k.keeper, format('%I.%I', n.nspname, c.relname) AS place, NULL AS key \
     FROM (VALUES {keepers}) AS k (keeper, name, columns) \
-    JOIN pg_catalog.pg_class c ON c.relname = k.name::name AND c.relkind IN ('r', 'p') \
+    JOIN pg_catalog.pg_class c ON c.relname = k.name::name \
+        AND c.relkind = 'r' AND c.relpersistence <> 't' AND NOT c.relispartition AND NOT c.relrowsecurity \
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
     WHERE has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT') \
-    AND cardinality(k.columns::text[]) = ( \
+    AND (SELECT count(DISTINCT split_part(wanted, ':', 1)) FROM unnest(k.columns::text[]) AS wanted) = ( \
         SELECT count(*) FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
-        WHERE a.attrelid = c.oid AND a.attnum > 0 \
-        AND (a.attname::text = ANY (k.columns::text[]) OR a.attname || ':' || t.typname = ANY (k.columns::text[]))) \
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.attgenerated <> 'v' \
+        AND t.typnamespace = 'pg_catalog'::regnamespace \
+        AND a.attname || ':' || t.typname = ANY (k.columns::text[])) \
+    AND NOT EXISTS ( \
+        SELECT FROM ( \
+            SELECT 'pg_class'::regclass::oid, indexrelid FROM pg_catalog.pg_index WHERE indrelid = c.oid \
+            UNION ALL \
+            SELECT 'pg_constraint'::regclass, oid FROM pg_catalog.pg_constraint WHERE conrelid = c.oid \
+            UNION ALL \
+            SELECT 'pg_statistic_ext'::regclass, oid FROM pg_catalog.pg_statistic_ext WHERE stxrelid = c.oid \
+        ) AS planned (classid, objid) JOIN pg_catalog.pg_depend d USING (classid, objid) \
+        WHERE d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass, 'pg_type'::regclass)) \
     AND NOT EXISTS ( \
         SELECT FROM pg_catalog.pg_locks l \
         WHERE l.locktype = 'relation' AND l.relation = c.oid AND l.mode = 'AccessExclusiveLock') \
@@ -117,8 +125,7 @@ pub async fn name_owners(session: &mut Session, views: &mut [LockView]) {
             continue;
         }
         for (title, evidence) in found.owners.get(&key).into_iter().flatten() {
-            let owner = view.program.get_or_insert_default();
-            owner.add(title, *evidence);
+            Owner::add(&mut view.program, title, *evidence);
         }
     }
 }
@@ -164,7 +171,8 @@ async fn ask(session: &mut Session, keys: &BTreeSet<i64>) -> anyhow::Result<Foun
         keys.join(","),
         questions.join(" UNION ALL ")
     );
-    for row in session.query(&statement).await? {
+    // Once more would take as long once more.
+    for row in session.query_once(&statement).await? {
         let keeper = number(&row, "keeper").and_then(|at| KEEPERS.get(usize::try_from(at).ok()?));
         if let Some((keeper, key)) = keeper.zip(number(&row, "key")) {
             found.add(key, keeper.title, keeper.evidence);
@@ -185,7 +193,9 @@ fn present() -> String {
 fn question(row: &SimpleQueryRow) -> Option<String> {
     let at = number(row, "keeper")?;
     let keeper = KEEPERS.get(usize::try_from(at).ok()?)?;
-    let keys = keeper.keys.replace("{table}", row.try_get("place").ok()??);
+    let keys = keeper
+        .keys
+        .replace("{table}", &format!("ONLY {}", row.try_get("place").ok()??));
     Some(format!(
         "SELECT {at} AS keeper, key FROM keys WHERE key IN ({keys})"
     ))

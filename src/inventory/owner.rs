@@ -8,11 +8,14 @@ use serde::{Serialize, Serializer};
 use crate::catalogue::{Evidence, Formula, Hash, PROGRAMS, Program};
 use crate::key::{LockKey, name_in_distributed_lock};
 
-/// The software that a key may belong to: sure of one, or some that are possible.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The software that a key may belong to, by the best evidence that there is: one, or several that are possible.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    sure: Vec<&'static str>,
-    possible: Vec<&'static str>,
+    /// The last in the order in which they are told.
+    title: &'static str,
+    /// Others, for whom as much speaks.
+    others: Vec<&'static str>,
+    has_sure_evidence: bool,
     /// The lock's name to a possible owner, where the key holds it.
     name: Option<String>,
 }
@@ -42,19 +45,19 @@ impl Owners {
 
     /// Whose key this is in `database`; `None` if nothing is known of it.
     pub fn of(&mut self, key: LockKey, database: Option<&str>) -> Option<Owner> {
-        let mut owner = Owner::default();
+        let mut owner = None;
         for program in self.keys.get(&key).into_iter().flatten() {
-            owner.add(program.title, program.evidence);
+            Owner::add(&mut owner, program.title, program.evidence);
         }
         if let Some(database) = database {
             for program in self.keys_of(database).get(&key).into_iter().flatten() {
-                owner.add(program.title, program.evidence);
+                Owner::add(&mut owner, program.title, program.evidence);
             }
         }
         for program in &self.patterns {
-            owner.add_by_pattern(program, key);
+            Owner::add_by_pattern(&mut owner, program, key);
         }
-        (owner != Owner::default()).then_some(owner)
+        owner
     }
 
     fn keys_of(&mut self, database: &str) -> &HashMap<LockKey, Vec<&'static Program>> {
@@ -100,23 +103,44 @@ fn index(database: Option<&str>) -> HashMap<LockKey, Vec<&'static Program>> {
 }
 
 impl Owner {
-    pub fn add(&mut self, title: &'static str, evidence: Evidence) {
-        let titles = match evidence {
-            Evidence::Sure => &mut self.sure,
-            Evidence::Maybe => &mut self.possible,
+    pub fn add(owner: &mut Option<Self>, title: &'static str, evidence: Evidence) {
+        let has_sure_evidence = match evidence {
+            Evidence::Sure => true,
+            Evidence::Maybe => false,
             Evidence::None => return,
         };
-        if let Err(place) = titles.binary_search(&title) {
-            titles.insert(place, title);
+        match owner {
+            Some(known) if known.has_sure_evidence && !has_sure_evidence => {}
+            Some(known) if known.has_sure_evidence == has_sure_evidence => {
+                let other = if title > known.title {
+                    std::mem::replace(&mut known.title, title)
+                } else {
+                    title
+                };
+                if other != known.title
+                    && let Err(place) = known.others.binary_search(&other)
+                {
+                    known.others.insert(place, other);
+                }
+            }
+            Some(_) | None => {
+                *owner = Some(Self {
+                    title,
+                    others: Vec::new(),
+                    has_sure_evidence,
+                    name: None,
+                });
+            }
         }
     }
 
     pub fn is_sure(&self) -> bool {
-        self.sure.len() == 1
+        self.has_sure_evidence && self.others.is_empty()
     }
 
     /// What all keys of a program have in common.
-    fn add_by_pattern(&mut self, program: &Program, key: LockKey) {
+    fn add_by_pattern(owner: &mut Option<Self>, program: &Program, key: LockKey) {
+        let mut in_key = None;
         let fits = match (program.formula, key) {
             (
                 Formula::Class(class)
@@ -132,15 +156,16 @@ impl Owner {
                 first >= SMALLEST_HASH && second == 0
             }
             (Formula::Library(Hash::DistributedLock), LockKey::Pair(first, second)) => {
-                let name = name_in_distributed_lock(first, second);
-                let fits = name.is_some();
-                self.name = name;
-                fits
+                in_key = name_in_distributed_lock(first, second);
+                in_key.is_some()
             }
             _ => false,
         };
         if fits {
-            self.add(program.title, program.evidence);
+            Self::add(owner, program.title, program.evidence);
+        }
+        if let Some(owner) = owner {
+            owner.name = in_key.or(owner.name.take());
         }
     }
 }
@@ -148,19 +173,16 @@ impl Owner {
 /// `Prisma Migrate`, `possibly Airflow or SpiceDB`, `possibly DistributedLock (my_lock)`.
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let possible = match self.sure.as_slice() {
-            [owner] => return f.write_str(owner),
-            [] => &self.possible,
-            several => several,
-        };
-        let (last, before) = possible.split_last().ok_or(fmt::Error)?;
-        f.write_str("possibly ")?;
-        if !before.is_empty() {
-            write!(f, "{} or ", before.join(", "))?;
+        if self.is_sure() {
+            return f.write_str(self.title);
         }
-        f.write_str(last)?;
+        f.write_str("possibly ")?;
+        if !self.others.is_empty() {
+            write!(f, "{} or ", self.others.join(", "))?;
+        }
+        f.write_str(self.title)?;
         match &self.name {
-            Some(name) if self.sure.is_empty() => write!(f, " ({name})"),
+            Some(name) if !self.has_sure_evidence => write!(f, " ({name})"),
             _ => Ok(()),
         }
     }
@@ -229,6 +251,9 @@ mod tests {
                 "possibly Supabase Storage or postgres-migrations",
             ),
             ("1", "x", "possibly Airflow, Coder or SpiceDB"),
+            // What Symfony's lock of that name has, too.
+            ("4097083626", "x", "possibly goose"),
+            ("832201495", "x", "possibly Wolverine"),
             ("16185446,-2147467264", "x", "pg_repack"),
             ("1202238042,0", "x", "possibly with_advisory_lock"),
             (

@@ -215,9 +215,10 @@ fn is_bookkeeping(
         return false;
     }
     let mut awaited = told.lock.iter().chain(&told.also);
-    // What it waits for besides is in its query, which is hidden from those who may not see its start either.
+    // What it waits for besides may not fit its query, which is hidden from those who may not see its start either.
     let may_wait_for_more = || {
-        row.backend_start.is_none() && row.pid.is_some_and(|pid| markers.contains(&(pid, class)))
+        (told.more || row.backend_start.is_none())
+            && row.pid.is_some_and(|pid| markers.contains(&(pid, class)))
     };
     awaited.any(|lock| lock.key.queue_class() == class) || may_wait_for_more()
 }

@@ -1,19 +1,30 @@
 //! The keys that schemes make of a name.
 
-use comfy_table::{ContentArrangement, Table, presets};
+use anstyle::Style;
 
-/// A scheme, a key and its form in each row; `width` is the terminal's, if there is one.
-pub fn render(keys: impl IntoIterator<Item = [String; 3]>, width: Option<u16>) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    if let Some(width) = width {
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_width(width);
+use super::layout::{self, Cell, Column};
+use super::look::Look;
+
+/// Title, rank and least width: a key is copied, and says nothing when it is cut off.
+const COLUMNS: [(&str, u8, usize); 3] = [
+    ("SCHEME", 1, 12),
+    ("KEY", 0, usize::MAX),
+    ("FORM", 2, usize::MAX),
+];
+
+/// A scheme, a key and its form in each row, which takes one line.
+pub fn render(keys: impl IntoIterator<Item = [String; 3]>, look: Look) -> String {
+    let mut columns = COLUMNS.map(|(title, rank, least)| Column {
+        title,
+        rank,
+        least,
+        cells: Vec::new(),
+    });
+    for row in keys {
+        for (column, text) in columns.iter_mut().zip(row) {
+            let style = Style::new();
+            column.cells.push(Cell { text, style });
+        }
     }
-    table.set_header(["SCHEME", "KEY", "FORM"]);
-    table.add_rows(keys);
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    table.trim_fmt() + "\n"
+    layout::draw(&columns, &layout::fit(&columns, look.width), look)
 }

@@ -20,8 +20,17 @@ pub struct Look {
 
 impl Look {
     pub fn of_stdout() -> Self {
+        Self::of_width(width())
+    }
+
+    /// Of a terminal whatever COLUMNS says: as wide as it is, else without an end.
+    pub fn of_terminal() -> Self {
+        Self::of_width(terminal_width())
+    }
+
+    fn of_width(width: Option<u16>) -> Self {
         Self {
-            width: width().map(usize::from),
+            width: width.map(usize::from),
             is_utf8: is_utf8(),
             is_coloured: AutoStream::choice(&stdout()) != ColorChoice::Never,
         }
@@ -64,7 +73,11 @@ pub fn width() -> Option<u16> {
         .ok()
         .and_then(|columns| columns.parse().ok());
     let typed = typed.filter(|columns| *columns > 0);
-    typed.or_else(|| terminal_size().map(|(Width(columns), _)| columns))
+    typed.or_else(terminal_width)
+}
+
+fn terminal_width() -> Option<u16> {
+    terminal_size().map(|(Width(columns), _)| columns)
 }
 
 /// How many lines a terminal shows.

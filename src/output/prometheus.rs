@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use crate::connection::LinkView;
 use crate::inventory::{LockView, State};
 use crate::text::printable;
 
@@ -47,11 +48,18 @@ const METRICS: [Metric; 4] = [
     ),
 ];
 
+/// The locks of each place, and its server where that is to tell them from those of another.
+///
 /// For a terminal, text from elsewhere is escaped; a file gets it as it is.
-pub fn render<'a>(views: impl Iterator<Item = &'a LockView>, for_terminal: bool) -> String {
+pub fn render<'a>(
+    places: impl Iterator<Item = (Option<&'a LinkView>, &'a [LockView])>,
+    for_terminal: bool,
+) -> String {
     let mut locks: BTreeMap<Labels, Tallies> = BTreeMap::new();
-    for view in views {
-        let [held, waiting] = locks.entry(labels(view, for_terminal)).or_default();
+    let views = places.flat_map(|(link, locks)| locks.iter().map(move |view| (link, view)));
+    for (link, view) in views {
+        let labels = labels(link, view, for_terminal);
+        let [held, waiting] = locks.entry(labels).or_default();
         let tally = match view.state {
             State::Held => held,
             State::Waiting => waiting,
@@ -79,11 +87,15 @@ pub fn render<'a>(views: impl Iterator<Item = &'a LockView>, for_terminal: bool)
     text + "# EOF\n"
 }
 
-fn labels(view: &LockView, for_terminal: bool) -> Labels {
+fn labels(link: Option<&LinkView>, view: &LockView, for_terminal: bool) -> Labels {
+    let host = link.map(|link| link.host.clone());
+    let port = link.map(|link| link.port.to_string());
     let key = Some(view.key.to_string());
     let slot = view.slot.map(|slot| slot.to_string());
     let program = view.program.as_ref().map(ToString::to_string);
     let known = [
+        ("server_host", &host),
+        ("server_port", &port),
         ("database", &view.database),
         ("namespace", &view.namespace),
         ("name", &view.name),

@@ -136,6 +136,16 @@ impl Session {
         self.send(&sql).await
     }
 
+    /// The same, but a statement that is cancelled is not sent again: for one that has set itself a timeout.
+    pub async fn query_once(&mut self, statement: &str) -> anyhow::Result<Vec<SimpleQueryRow>> {
+        let sql = statements::shielded(statement);
+        match timeout(ANSWER_DEADLINE, self.client.simple_query(&sql)).await {
+            Ok(Ok(messages)) => Ok(statements::rows(messages)),
+            Ok(Err(error)) => Err(self.explain(error).await),
+            Err(_) => Err(Fault::CannotConnect.error("the server does not answer")),
+        }
+    }
+
     async fn send(&mut self, sql: &str) -> anyhow::Result<Vec<SimpleQueryRow>> {
         match timeout(ANSWER_DEADLINE, self.ask(sql, None)).await {
             Ok(Ok(messages)) => Ok(statements::rows(messages)),

@@ -3,8 +3,13 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-/// Speaks as a server does (PostgreSQL documentation, 55.7), until the client says good-bye; all statements it sent.
+/// Has one answer to all statements, until the client says good-bye; all that it sent.
 pub fn serve(client: &mut TcpStream, answer: &[u8]) -> String {
+    serve_each(client, |_| answer.to_owned()).concat()
+}
+
+/// Speaks as a server does (PostgreSQL documentation, 55.7), until the client says good-bye; each message it sent.
+pub fn serve_each(client: &mut TcpStream, answer: impl Fn(&str) -> Vec<u8>) -> Vec<String> {
     const READY: &[u8] = b"Z\0\0\0\x05I";
     let mut length = [0; 4];
     client.read_exact(&mut length).unwrap();
@@ -18,12 +23,16 @@ pub fn serve(client: &mut TcpStream, answer: &[u8]) -> String {
     ];
     client.write_all(&welcome.concat()).unwrap();
 
-    let mut asked = String::new();
+    let mut asked = Vec::new();
     let mut head = [0; 5];
     while client.read_exact(&mut head).is_ok() && head[0] == b'Q' {
         let [_, length @ ..] = head;
-        asked += &String::from_utf8_lossy(&read_rest(client, length));
-        client.write_all(&[answer, READY].concat()).unwrap();
+        let rest = read_rest(client, length);
+        let statement = String::from_utf8_lossy(&rest).into_owned();
+        client
+            .write_all(&[&answer(&statement), READY].concat())
+            .unwrap();
+        asked.push(statement);
     }
     asked
 }

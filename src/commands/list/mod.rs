@@ -38,8 +38,7 @@ pub fn list(connection: &ConnectionArgs, args: &ListArgs) -> anyhow::Result<Outc
 
 fn once(found: &Found, args: &ListArgs) -> anyhow::Result<Outcome> {
     if args.quiet {
-        let mut locks = found.places.iter().flatten();
-        return Ok(if locks.any(|view| view.state == State::Held) {
+        return Ok(if found.locks().any(|view| view.state == State::Held) {
             Outcome::Done
         } else {
             Outcome::NothingHeld
@@ -56,12 +55,18 @@ fn format(args: &ListArgs) -> Format {
 }
 
 fn render(found: &Found, args: &ListArgs) -> anyhow::Result<String> {
-    let all = || found.places.iter().flatten();
     let for_terminal = stdout().is_terminal();
     match format(args) {
-        Format::Json => json::render(all()),
-        Format::Csv => csv::render(all(), for_terminal),
-        Format::Prometheus => Ok(prometheus::render(all(), for_terminal)),
+        Format::Json => json::render(found.locks()),
+        Format::Csv => csv::render(found.locks(), for_terminal),
+        Format::Prometheus => {
+            let are_several = found.places.len() > 1;
+            let places = found.places.iter().map(|place| {
+                let link = Some(&place.link).filter(|_| are_several);
+                (link, place.locks.as_slice())
+            });
+            Ok(prometheus::render(places, for_terminal))
+        }
         Format::Table => Ok(render_table(found, args, Look::of_stdout())),
     }
 }
@@ -77,7 +82,7 @@ fn render_table(found: &Found, args: &ListArgs, look: Look) -> String {
     let rows: Vec<Row<'_>> = found
         .places
         .iter()
-        .flat_map(|locks| of_place(locks))
+        .flat_map(|place| of_place(&place.locks))
         .collect();
     let more = More {
         wide: args.wide,

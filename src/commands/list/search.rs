@@ -5,9 +5,10 @@ use std::rc::Rc;
 use glob::Pattern;
 
 use crate::cli::{ConnectionArgs, ListArgs};
+use crate::commands;
 use crate::connection::{self, Place, Prompt, Settings};
 use crate::inventory::LockView;
-use crate::key::LockKey;
+use crate::key::{Lock, LockKey, Rule};
 use crate::naming::Naming;
 
 /// Which locks to look for in one place: any of these.
@@ -19,10 +20,11 @@ pub struct Search {
 #[derive(Clone)]
 enum Wanted {
     All,
-    Key(LockKey),
-    /// Names that match, in this namespace.
+    Lock(Lock),
+    /// Names that match, in this namespace and by this rule.
     Glob {
         namespace: Option<String>,
+        rule: Rule,
         pattern: Pattern,
     },
     /// Everything in a namespace, by its first key.
@@ -50,7 +52,7 @@ impl Search {
         }
         for name in &args.name {
             let lock = naming.lock(name)?;
-            wanted.push((Place::of_lock(connection, &lock)?, Wanted::Key(lock.key)));
+            wanted.push((Place::of_lock(connection, &lock)?, Wanted::Lock(lock)));
         }
         let is_together =
             |a: &Place, b: &Place| a == b || args.all_databases && a.is_on_the_server_of(b);
@@ -59,6 +61,11 @@ impl Search {
             .into_iter()
             .map(|(place, wanted)| {
                 let settings = Settings::resolve_for_lock(place, Rc::clone(&prompt))?;
+                if !args.all_databases {
+                    for lock in wanted.iter().filter_map(Wanted::lock) {
+                        commands::require_its_database(lock, &settings)?;
+                    }
+                }
                 Ok(Self { settings, wanted })
             })
             .collect()
@@ -71,7 +78,7 @@ impl Search {
 
 /// A NAME with a wildcard in it that is well-formed; the literal name is looked for anyway.
 fn glob(name: &str, naming: &Naming) -> Option<Wanted> {
-    let Naming::Named { namespace, .. } = naming else {
+    let Naming::Named { namespace, rule } = naming else {
         return None;
     };
     let pattern = name
@@ -79,19 +86,30 @@ fn glob(name: &str, naming: &Naming) -> Option<Wanted> {
         .then(|| Pattern::new(name).ok())??;
     Some(Wanted::Glob {
         namespace: namespace.clone(),
+        rule: *rule,
         pattern,
     })
 }
 
 impl Wanted {
+    fn lock(&self) -> Option<&Lock> {
+        match self {
+            Self::Lock(lock) => Some(lock),
+            Self::All | Self::Glob { .. } | Self::Namespace(_) => None,
+        }
+    }
+
     fn is(&self, view: &LockView) -> bool {
         match self {
             Self::All => true,
-            Self::Key(key) => view.key == *key || view.lock_key == *key,
-            Self::Glob { namespace, pattern } => {
-                view.namespace == *namespace
-                    && view.name.as_ref().is_some_and(|name| pattern.matches(name))
-            }
+            Self::Lock(Lock { key, .. }) => view.key == *key || view.lock_key == *key,
+            Self::Glob {
+                namespace,
+                rule,
+                pattern,
+            } => view.lock_name.as_ref().is_some_and(|lock| {
+                lock.namespace == *namespace && lock.rule == *rule && pattern.matches(&lock.name)
+            }),
             Self::Namespace(namespace) => match view.key {
                 LockKey::Bigint(_) => false,
                 LockKey::Pair(first, _) => first == *namespace,

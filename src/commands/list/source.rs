@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use super::search::Search;
 use crate::cli::{Format, ListArgs};
+use crate::connection::LinkView;
 use crate::exit::Outcome;
 use crate::inventory::{self, Inventory, LockView, Scope};
 use crate::session::Session;
@@ -17,10 +18,22 @@ pub struct Source {
 
 /// What there was at one moment.
 pub struct Found {
-    /// The locks of each place.
-    pub places: Vec<Vec<LockView>>,
+    pub places: Vec<Seen>,
     /// What a person should know of it.
     pub notes: BTreeSet<String>,
+}
+
+/// What there was in one place.
+pub struct Seen {
+    pub link: LinkView,
+    pub locks: Vec<LockView>,
+}
+
+impl Found {
+    /// Those of all places.
+    pub fn locks(&self) -> impl Iterator<Item = &LockView> {
+        self.places.iter().flat_map(|place| &place.locks)
+    }
 }
 
 /// Looks at one place after the other.
@@ -90,7 +103,8 @@ impl Source {
             inventory::name_owners(&mut session, &mut locks).await;
         }
         found.notes.extend(inventory::collisions(&locks));
-        found.places.push(locks);
+        let link = session.link(&self.search.settings);
+        found.places.push(Seen { link, locks });
         self.session = Some(session);
         Ok(ControlFlow::Continue(()))
     }

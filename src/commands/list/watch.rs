@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::time::{Duration, SystemTime};
 
 use nix::sys::signal::Signal;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 
 use super::screen::{self, Screen, Wish};
 use super::source::{self, Found, Source};
@@ -21,6 +21,8 @@ use crate::signals::{self, Signals};
 
 /// A look costs the server some milliseconds, more where there are many locks.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
+/// A server that is full, or has gone, is not to be worn out by those who log in; a person still sees at once that it is back.
+const SHORTEST_PAUSE_IN_TROUBLE: Duration = Duration::from_secs(1);
 /// Where the terminal does not say how many lines it has.
 const USUAL_HEIGHT: u16 = 24;
 
@@ -69,17 +71,31 @@ async fn look_again_and_again(
     let mut trouble = None;
     let mut said = BTreeSet::new();
     loop {
+        let paint = || screen::paint(&picture(&found, trouble.as_deref(), args, period));
         match &person.screen {
-            Some(_) => screen::paint(&picture(&found, trouble.as_deref(), args, period))?,
+            Some(_) => paint()?,
             None if print(&found, args, &mut said)? == Reader::Gone => return Ok(Outcome::Done),
             None => {}
         }
-        tokio::select! {
-            biased;
-            event = person.next() => if let Event::End(outcome) = event? {
-                return Ok(outcome);
-            },
-            () = sleep(period) => {}
+        let looked = Instant::now();
+        let not_before = match &trouble {
+            Some(_) => looked + SHORTEST_PAUSE_IN_TROUBLE,
+            None => looked,
+        };
+        let mut next = not_before.max(looked + period);
+        while next > Instant::now() {
+            tokio::select! {
+                biased;
+                event = person.next() => match event? {
+                    Event::End(outcome) => return Ok(outcome),
+                    Event::Look => {
+                        next = not_before;
+                        // Meanwhile what there is, on a screen that may have another size.
+                        person.screen.as_ref().map_or(Ok(()), |_| paint())?;
+                    }
+                },
+                () = sleep_until(next) => {}
+            }
         }
         match look(sources, args, &mut person).await {
             Ok(ControlFlow::Continue(now)) => (found, trouble) = (now, None),
@@ -131,11 +147,8 @@ fn print(found: &Found, args: &ListArgs, said: &mut BTreeSet<String>) -> anyhow:
 
 /// The lines of a screen: when, how many, what is to be known, and the table as far as there is room.
 fn picture(found: &Found, trouble: Option<&str>, args: &ListArgs, period: Duration) -> Vec<String> {
-    let look = Look::of_stdout();
-    let count = |state| {
-        let locks = found.places.iter().flatten();
-        locks.filter(|view| view.state == state).count()
-    };
+    let look = Look::of_terminal();
+    let count = |state| found.locks().filter(|view| view.state == state).count();
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let time = now.get("2026-11-30T".len()..).unwrap_or_default();
     let summary = format!(
