@@ -22,6 +22,7 @@ const START_ATTEMPTS: u32 = 5;
 /// Durability is of no use to a server that lives for a test; the rest is what the tests count on.
 const SETTINGS: &str = "
 fsync = off
+password_encryption = scram-sha-256
 synchronous_commit = off
 full_page_writes = off
 shared_buffers = 16MB
