@@ -48,6 +48,6 @@ pub async fn holders(session: &mut Session, keys: &[LockKey]) -> anyhow::Result<
     let mut inventory = read(session, &Scope::Holders(keys.to_vec())).await?;
     inventory
         .locks
-        .retain(|holder| keys.contains(&holder.lock_key));
+        .retain(|holder| keys.iter().any(|key| holder.lock_key == *key));
     Ok(inventory.locks)
 }

@@ -10,7 +10,7 @@ use super::owner::{Owner, Owners};
 use super::requests::Requests;
 use super::rows::{LockRow, Row};
 use crate::identity::{Since, Stage, Told};
-use crate::key::{Lock, LockKey, LockName, Mode};
+use crate::key::{Lock, LockKey, LockName, Mode, ShownKey};
 
 /// A holder or waiter of one lock, as `list --json` gives it; what is unknown is `None`.
 #[derive(Debug, Serialize)]
@@ -18,10 +18,10 @@ pub struct LockView {
     pub name: Option<String>,
     pub namespace: Option<String>,
     #[serde(serialize_with = "as_text")]
-    pub key: LockKey,
+    pub key: ShownKey,
     /// The key of the lock whose slot that is; else the same.
     #[serde(skip)]
-    pub lock_key: LockKey,
+    pub lock_key: ShownKey,
     pub form: &'static str,
     pub state: State,
     pub mode: Mode,
@@ -74,7 +74,7 @@ impl Serialize for Timestamp {
 }
 
 /// 64-bit numbers do not survive every JSON reader.
-fn as_text<S: Serializer>(key: &LockKey, serializer: S) -> Result<S::Ok, S::Error> {
+fn as_text<S: Serializer>(key: &ShownKey, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(key)
 }
 
@@ -191,7 +191,7 @@ fn lock_view(mut row: Row, markers: &HashSet<(i32, i32)>) -> Option<LockView> {
 fn markers(rows: &[Row]) -> HashSet<(i32, i32)> {
     let marker = |row: &Row| match row.lock.as_ref()? {
         LockRow {
-            key: LockKey::Pair(class, 0),
+            key: ShownKey::Lock(LockKey::Pair(class, 0)),
             mode,
             granted: true,
             ..
@@ -205,10 +205,10 @@ fn markers(rows: &[Row]) -> HashSet<(i32, i32)> {
 fn is_bookkeeping(
     row: &Row,
     told: Option<&Told>,
-    key: LockKey,
+    key: ShownKey,
     markers: &HashSet<(i32, i32)>,
 ) -> bool {
-    let (LockKey::Pair(class, _), Some(told)) = (key, told) else {
+    let (ShownKey::Lock(LockKey::Pair(class, _)), Some(told)) = (key, told) else {
         return false;
     };
     if !matches!(told.stage, Stage::Waiting(_)) {
@@ -259,7 +259,7 @@ fn waiting_views(row: &Row, locks: &[LockView]) -> Vec<LockView> {
         // Whoever is queued in the server goes before one who tries from outside.
         let blocks = |held: &&LockView| mode == Mode::Exclusive || held.mode == Mode::Exclusive;
         let blockers = locks.iter().filter(same_lock).filter(blocks);
-        let mut view = view(row, Some(&told), lock.key, mode, since);
+        let mut view = view(row, Some(&told), lock.key.into(), mode, since);
         view.state = State::Waiting;
         view.slots = slots;
         view.blocked_by = blockers.filter_map(|held| held.pid).collect();
@@ -282,10 +282,12 @@ fn told(row: &Row) -> Option<Told> {
 }
 
 /// What both kinds of row have in common.
-fn view(row: &Row, told: Option<&Told>, key: LockKey, mode: Mode, since: Option<i64>) -> LockView {
-    let named = told.and_then(|told| Named::by(told, key));
+fn view(row: &Row, told: Option<&Told>, key: ShownKey, mode: Mode, since: Option<i64>) -> LockView {
+    let named = told
+        .zip(key.in_sql())
+        .and_then(|(told, key)| Named::by(told, key));
     let (name, slot, lock_key) = named.map_or((None, None, key), |named| {
-        (named.lock.name, named.slot, named.lock.key)
+        (named.lock.name, named.slot, named.lock.key.into())
     });
     #[expect(
         clippy::cast_precision_loss,
