@@ -2,9 +2,9 @@
 
 mod age;
 mod ask;
-mod catalog;
 mod collisions;
 mod fitness;
+mod keepers;
 mod owner;
 mod requests;
 mod rows;
@@ -13,9 +13,9 @@ mod terminate;
 mod view;
 
 pub use self::ask::{ask, still_holds_as_asked};
-pub use self::catalog::name_owners;
 pub use self::collisions::collisions;
 pub use self::fitness::{DeadHostDetection, FitnessView, LockTrial};
+pub use self::keepers::name_owners;
 pub use self::rows::Scope;
 pub use self::server::{
     ConnectionsView, EncryptionView, RightsView, ServerView, SettingView, grant_to_see,
