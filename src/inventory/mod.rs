@@ -2,6 +2,7 @@
 
 mod age;
 mod ask;
+mod bookkeeping;
 mod collisions;
 mod fitness;
 mod keepers;
@@ -11,6 +12,7 @@ mod rows;
 mod server;
 mod terminate;
 mod view;
+mod views;
 
 pub use self::ask::{ask, still_holds_as_asked};
 pub use self::collisions::collisions;
@@ -38,7 +40,7 @@ pub struct Inventory {
 pub async fn read(session: &mut Session, scope: &Scope) -> anyhow::Result<Inventory> {
     let (rows, is_standby) = rows::read(session, scope).await?;
     Ok(Inventory {
-        locks: view::from_rows(rows),
+        locks: views::from_rows(rows),
         is_standby,
     })
 }
