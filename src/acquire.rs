@@ -108,7 +108,7 @@ impl Applicant<'_> {
             return Ok(Acquired::Held(held));
         }
         let taken = held.take_token(self.settings, FETCHING);
-        let taken = timeout(self.patience.answer_deadline(), taken);
+        let taken = timeout(self.patience.token_deadline(), taken);
         let taken = tokio::select! {
             biased;
             signal = self.signals.next_ending() => {
@@ -143,7 +143,7 @@ impl Applicant<'_> {
             let (database, user) = (&settings.database, &settings.user);
             format!("connected to database {database} as {user}")
         });
-        let mut wait = patience.first_wait(request.scope);
+        let mut wait = patience.first_wait(request);
         let mut pause = FIRST_PAUSE;
         loop {
             let next;

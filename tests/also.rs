@@ -303,3 +303,24 @@ fn the_line_names_who_is_in_the_way_and_where() {
     newer.let_go().assert_code(0);
     older.let_go().assert_code(0);
 }
+
+#[test]
+fn in_a_transaction_the_locks_of_another_database_do_not_count() {
+    let server = Server::shared();
+    let other = server.database();
+    let holder = Pglock::new(server).env("PGDATABASE", &other);
+    let holder = holder.hold("elsewhere");
+    let words = [
+        "try",
+        "--scope",
+        "transaction",
+        "--also",
+        "elsewhere",
+        "here",
+        "echo",
+        "ran",
+    ];
+    let ran = Pglock::new(server).args(words).run();
+    ran.assert_code(0).assert_stdout("ran\n").assert_stderr("");
+    holder.let_go().assert_code(0);
+}

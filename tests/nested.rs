@@ -181,3 +181,25 @@ fn a_reader_does_not_wait_for_a_writer_that_waits_for_its_own_reader() {
     outer.wait().assert_code(0).assert_stdout("ran\n");
     writer.wait().assert_code(0);
 }
+
+/// The writer waits for the outer reader, which waits for the inner one: that must not stand behind the writer.
+#[test]
+fn a_reader_that_wants_more_does_not_stand_behind_a_writer_that_waits_for_its_own_reader() {
+    let server = Server::start();
+    let more = Pglock::new(&server).hold("more");
+    let script = r#"read -r line; exec "$PGLOCK" run -v -s --also more around echo ran"#;
+    let outer = Pglock::new(&server).through(&LAUNCHER);
+    let mut outer = outer
+        .args(["run", "-s", "around", "sh", "-c", script])
+        .spawn();
+    until("the outer reader", || {
+        !holders(&mut server.client(), "around").is_empty()
+    });
+    let writer = Pglock::new(&server).args(["run", "around", "true"]).spawn();
+    until("a ticket", || tickets(&mut server.client()) == 1);
+    outer.write(b"go\n");
+    outer.wait_stderr(" ahead in line");
+    more.let_go().assert_code(0);
+    outer.wait().assert_code(0).assert_stdout("ran\n");
+    writer.wait().assert_code(0);
+}

@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::support::{
-    Pglock, Running, Server, holders, process_state, tickets, until, waiters, within,
+    Pglock, Running, Server, child_named, holders, process_state, tickets, until, waiters, within,
 };
 
 /// Between two looks of the first in line at a lock whose holder tells nobody, and some more for a busy machine.
@@ -465,4 +465,28 @@ fn a_lock_is_not_hidden_by_who_pretends_to_wait() {
         .unwrap();
     let words = ["list", "-q", "--raw", "7,5"];
     Pglock::new(&server).args(words).run().assert_code(0);
+}
+
+/// Nobody tells them: whoever finds the lock free says so, and the first has a moment's time.
+#[test]
+fn order_is_kept_after_a_holder_that_was_killed() {
+    let server = Server::start();
+    let mut client = server.client();
+    for _ in 0..2 {
+        let mut holder = Pglock::new(&server).arg("-o").hold("killed");
+        let queue: Vec<Running> = (0..8)
+            .map(|at| {
+                let waiter = Pglock::new(&server).args(["run", "killed", "date", "+%s%N"]);
+                let waiter = waiter.spawn();
+                until("a ticket", || tickets(&mut client) == at + 1);
+                waiter
+            })
+            .collect();
+        let command = child_named(holder.pid(), "cat").unwrap();
+        holder.signal(Signal::SIGKILL);
+        nix::sys::signal::kill(command, Signal::SIGKILL).unwrap();
+        holder.wait().assert_signal(9);
+        let times: Vec<u64> = queue.into_iter().map(time_of).collect();
+        assert!(times.is_sorted(), "{times:?}");
+    }
 }

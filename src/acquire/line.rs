@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::turn::{Heard, Next, Turn, What};
 use super::{Acquired, Applicant, Blockers, JITTER, PARTING_DEADLINE, Stop};
@@ -19,6 +19,8 @@ struct Standing {
     session: Session,
     line: Line,
     turn: Turn,
+    /// The classes of the queues whose locks were free at the last look; `None` before the first.
+    free: Option<Vec<i32>>,
 }
 
 impl Applicant<'_> {
@@ -43,10 +45,11 @@ impl Applicant<'_> {
         self.report
             .detail(|| format!("somebody else holds the lock: waiting, {ahead} ahead in line"));
         let mut show = self.report.status_line().map(Show::new);
-        let mut next = standing.turn.on(Heard::Joined { ahead });
+        let mut next = Planned::default();
+        next.change(standing.turn.on(Heard::Joined { ahead }));
         loop {
             if let Some(show) = &mut show
-                && next.after > Duration::ZERO
+                && next.due > Instant::now()
             {
                 let shown = show.show(&mut standing, self.request);
                 if let ControlFlow::Break(stop) = self.unless_stopped(shown).await? {
@@ -57,7 +60,7 @@ impl Applicant<'_> {
                 tokio::select! {
                     biased;
                     told = standing.session.told() => Ok(Some(told?)),
-                    () = pause(next) => Ok(None),
+                    () = sleep_until(next.due) => Ok(None),
                 }
             };
             let heard = match self.unless_stopped(told).await? {
@@ -73,7 +76,7 @@ impl Applicant<'_> {
                 }
                 ControlFlow::Break(stop) => return Ok(standing.give_up(stop).await),
             };
-            next = standing.turn.on(heard);
+            next.change(standing.turn.on(heard));
         }
     }
 
@@ -94,6 +97,7 @@ impl Applicant<'_> {
                         session,
                         line,
                         turn,
+                        free: None,
                     };
                     return Ok(ControlFlow::Continue((standing, ahead)));
                 }
@@ -120,12 +124,21 @@ impl Applicant<'_> {
             What::Look => {
                 let look = standing.session.look(self.request, &standing.line);
                 let look = self.unless_stopped(look).await?;
-                look.map_continue(Heard::Looked)
+                look.map_continue(|look| {
+                    standing.free = Some(look.free.clone());
+                    Heard::Looked(look)
+                })
             }
             What::PassOn => {
-                let passed = standing.session.pass_on(&standing.line);
+                let free = standing.free.take();
+                let passed = standing.session.pass_on(&standing.line, free.as_deref());
                 let passed = self.unless_stopped(passed).await?;
                 passed.map_continue(|()| Heard::PassedOn)
+            }
+            What::Announce => {
+                let announced = standing.session.announce(self.request);
+                let announced = self.unless_stopped(announced).await?;
+                announced.map_continue(|()| Heard::Announced)
             }
             What::Try => return Box::pin(self.try_in_line(standing)).await,
         };
@@ -143,6 +156,7 @@ impl Applicant<'_> {
             session,
             line,
             turn,
+            free: _,
         } = standing;
         let wait = Wait::InLine(line.clone());
         let session = match self.try_lock(session, &wait).await? {
@@ -170,6 +184,7 @@ impl Applicant<'_> {
             session,
             line,
             turn,
+            free: None,
         };
         Ok(ControlFlow::Continue((standing, Heard::Busy)))
     }
@@ -205,14 +220,30 @@ impl Standing {
     }
 }
 
-/// Waits as long as it should, or somewhat more or less, so that sessions that began together do not ask together.
-async fn pause(next: Next) {
-    if next.after > Duration::ZERO {
-        sleep(
-            next.after
-                .mul_f64(1.0 - JITTER + 2.0 * JITTER * fastrand::f64()),
-        )
-        .await;
+/// What to do next, and when.
+struct Planned {
+    due: Instant,
+    what: What,
+}
+
+impl Default for Planned {
+    fn default() -> Self {
+        Self {
+            due: Instant::now(),
+            what: What::Look,
+        }
+    }
+}
+
+impl Planned {
+    /// Changes to what is to be done now, if anything is; after as long as it should be, or somewhat more or less, so
+    /// that sessions that began together do not ask together.
+    fn change(&mut self, next: Option<Next>) {
+        if let Some(Next { after, what }) = next {
+            let jitter = 1.0 - JITTER + 2.0 * JITTER * fastrand::f64();
+            self.due = Instant::now() + after.mul_f64(jitter);
+            self.what = what;
+        }
     }
 }
 

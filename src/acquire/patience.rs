@@ -38,9 +38,12 @@ impl Patience {
         }
     }
 
-    pub(super) fn first_wait(self, scope: Scope) -> Wait {
-        match (self, scope) {
+    pub(super) fn first_wait(self, request: &Request) -> Wait {
+        match (self, request.scope) {
             (Self::None, _) | (_, Scope::Transaction) => Wait::Unannounced,
+            (Self::Until(_) | Self::Unlimited, Scope::Session) if request.queued().is_empty() => {
+                Wait::Unannounced
+            }
             (Self::Until(_) | Self::Unlimited, Scope::Session) => Wait::NotYet,
         }
     }
@@ -104,6 +107,11 @@ impl Patience {
             Self::None | Self::Unlimited => ANSWER_DEADLINE,
             Self::Until(deadline) => left_until(deadline).max(LAST_ANSWER_DEADLINE),
         }
+    }
+
+    /// How long the lock may be held without anybody who watches it.
+    pub(super) fn token_deadline(self) -> Duration {
+        self.answer_deadline().min(ANSWER_DEADLINE)
     }
 
     pub(super) fn is_some(self) -> bool {

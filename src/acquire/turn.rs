@@ -30,12 +30,14 @@ pub enum What {
     Try,
     /// Ask how many are ahead, and whether the lock is free.
     Look,
-    /// Have those behind try, and then wait as before.
+    /// Have those behind look, and then wait as before.
     PassOn,
+    /// Say that the lock is free, and whose turn it is.
+    Announce,
 }
 
 /// What one in line learns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
     Joined {
         ahead: u32,
@@ -55,6 +57,8 @@ pub enum Heard {
     Busy,
     /// Those behind were told.
     PassedOn,
+    /// Those in front were.
+    Announced,
 }
 
 /// One in line, as far as it knows.
@@ -66,7 +70,7 @@ pub struct Turn {
     ahead: u32,
     /// What was told is for others to know, if it was in vain.
     is_to_pass_on: bool,
-    /// The lock was free, and this ticket the first, who had not taken it.
+    /// The lock was free, and this ticket the first, which is to have a moment's time before the next look.
     seen_idle: Option<i64>,
     tries: u8,
 }
@@ -84,50 +88,53 @@ impl Turn {
         self.ahead
     }
 
-    /// The whole of the decisions.
-    pub fn on(&mut self, heard: Heard) -> Next {
-        match heard {
+    /// The whole of the decisions; `None` where it stays at what was to be done, and when.
+    pub fn on(&mut self, heard: Heard) -> Option<Next> {
+        Some(match heard {
             Heard::Joined { ahead } => {
                 self.ahead = ahead;
                 now(if ahead == 0 { What::Try } else { What::Look })
             }
+            // Who is told it again and again must not wait for ever.
+            Heard::ToldIsOf { first } if self.seen_idle == Some(first) => return None,
             Heard::ToldIsOf { first } => {
                 self.seen_idle = Some(first);
                 after(COURTESY, What::Look)
             }
             Heard::ToldIsMine { is_particular } => {
-                self.is_to_pass_on = is_particular;
+                self.is_to_pass_on |= is_particular;
+                self.seen_idle = None;
                 self.ahead = 0;
                 now(What::Try)
             }
             Heard::ToldSomething => {
-                self.is_to_pass_on = self.wants_more;
+                self.is_to_pass_on |= self.wants_more;
+                if self.seen_idle.is_some() {
+                    return None;
+                }
                 now(What::Look)
             }
-            Heard::Looked(look) => self.looked(look),
+            Heard::Looked(look) => self.looked(&look),
+            Heard::Announced => after(COURTESY, What::Look),
             Heard::Busy if self.is_to_pass_on => self.pass_on(),
             Heard::Busy | Heard::PassedOn if self.ahead > 0 => self.look_later(),
             Heard::Busy | Heard::PassedOn => self.try_later(),
-        }
+        })
     }
 
-    fn looked(&mut self, look: Look) -> Next {
-        let Look {
-            ahead,
-            first,
-            is_free,
-        } = look;
-        self.ahead = ahead;
-        if ahead == 0 && (is_free || !self.wants_more) {
+    fn looked(&mut self, look: &Look) -> Next {
+        self.ahead = look.ahead;
+        let had_time = self.seen_idle.take();
+        if look.ahead == 0 && (look.is_free || !self.wants_more) {
             return now(What::Try);
         }
-        let was_idle = self.seen_idle.take() == Some(first);
-        match is_free {
+        match look.is_free {
             // Whoever is ahead had time to take it: it is stopped, or cut off, or waits for more.
-            true if was_idle => now(What::Try),
+            true if had_time == Some(look.first) => now(What::Try),
+            // Nobody may have been told: the holder was killed, or is no pglock.
             true => {
-                self.seen_idle = Some(first);
-                after(COURTESY, What::Look)
+                self.seen_idle = Some(look.first);
+                now(What::Announce)
             }
             false if self.is_to_pass_on => self.pass_on(),
             false => self.look_later(),
@@ -173,73 +180,117 @@ mod tests {
             ahead,
             first: 1,
             is_free,
+            free: Vec::new(),
         })
     }
 
     const MINE: Heard = Heard::ToldIsMine {
         is_particular: false,
     };
+    const OF_THE_FIRST: Heard = Heard::ToldIsOf { first: 1 };
+
+    /// Each is heard in turn, and leads to that.
+    fn assert_course(mut turn: Turn, course: &[(Heard, Option<Next>)]) {
+        for (at, (heard, next)) in course.iter().enumerate() {
+            assert_eq!(turn.on(heard.clone()), *next, "{at}: {heard:?}");
+        }
+    }
 
     #[test]
     fn the_first_tries_and_the_others_look() {
-        let mut first = Turn::new(false);
-        assert_eq!(first.on(Heard::Joined { ahead: 0 }), now(What::Try));
-        assert_eq!(first.on(Heard::Busy), after(TRY_AGAIN, What::Try));
-        assert_eq!(first.on(MINE), now(What::Try));
-        assert_eq!(first.on(Heard::Busy), after(TRY_AGAIN, What::Try));
-
-        let mut fourth = Turn::new(false);
-        assert_eq!(fourth.on(Heard::Joined { ahead: 3 }), now(What::Look));
-        assert_eq!(
-            fourth.on(looked(3, false)),
-            after(2 * LOOK_AGAIN, What::Look)
+        assert_course(
+            Turn::new(false),
+            &[
+                (Heard::Joined { ahead: 0 }, Some(now(What::Try))),
+                (Heard::Busy, Some(after(TRY_AGAIN, What::Try))),
+                (MINE, Some(now(What::Try))),
+                (Heard::Busy, Some(after(TRY_AGAIN, What::Try))),
+            ],
         );
-        assert_eq!(fourth.on(looked(1, false)), after(LOOK_AGAIN, What::Look));
-        assert_eq!(fourth.on(looked(0, false)), now(What::Try));
+        assert_course(
+            Turn::new(false),
+            &[
+                (Heard::Joined { ahead: 3 }, Some(now(What::Look))),
+                (looked(3, false), Some(after(2 * LOOK_AGAIN, What::Look))),
+                (looked(1, false), Some(after(LOOK_AGAIN, What::Look))),
+                (looked(0, false), Some(now(What::Try))),
+            ],
+        );
     }
 
     #[test]
     fn one_behind_another_that_does_not_take_a_free_lock_overtakes() {
-        let mut second = Turn::new(false);
-        second.on(Heard::Joined { ahead: 1 });
-        assert_eq!(
-            second.on(Heard::ToldIsOf { first: 1 }),
-            after(COURTESY, What::Look)
+        assert_course(
+            Turn::new(false),
+            &[
+                (Heard::Joined { ahead: 1 }, Some(now(What::Look))),
+                (OF_THE_FIRST, Some(after(COURTESY, What::Look))),
+                // The first is stopped, and others that come and go say so often.
+                (OF_THE_FIRST, None),
+                (Heard::ToldSomething, None),
+                (looked(1, true), Some(now(What::Try))),
+                (Heard::Busy, Some(after(LOOK_AGAIN, What::Look))),
+            ],
         );
-        assert_eq!(second.on(looked(1, true)), now(What::Try));
-        assert_eq!(second.on(Heard::Busy), after(LOOK_AGAIN, What::Look));
-        assert_eq!(second.on(looked(1, true)), after(COURTESY, What::Look));
-        assert_eq!(second.on(looked(1, true)), now(What::Try));
+    }
+
+    #[test]
+    fn a_lock_that_nobody_told_of_is_announced_first() {
+        assert_course(
+            Turn::new(false),
+            &[
+                (Heard::Joined { ahead: 4 }, Some(now(What::Look))),
+                (looked(4, true), Some(now(What::Announce))),
+                (Heard::Announced, Some(after(COURTESY, What::Look))),
+                (OF_THE_FIRST, None),
+                (looked(4, true), Some(now(What::Try))),
+            ],
+        );
     }
 
     /// The lock that is free now is another's to take than the one that was free before.
     #[test]
     fn one_behind_another_that_has_just_become_the_first_does_not_overtake() {
-        let mut third = Turn::new(false);
-        third.on(Heard::Joined { ahead: 2 });
-        third.on(Heard::ToldIsOf { first: 0 });
-        assert_eq!(third.on(looked(1, true)), after(COURTESY, What::Look));
-        assert_eq!(third.on(looked(1, false)), after(LOOK_AGAIN, What::Look));
+        assert_course(
+            Turn::new(false),
+            &[
+                (Heard::Joined { ahead: 2 }, Some(now(What::Look))),
+                (
+                    Heard::ToldIsOf { first: 0 },
+                    Some(after(COURTESY, What::Look)),
+                ),
+                (looked(1, true), Some(now(What::Announce))),
+                (Heard::Announced, Some(after(COURTESY, What::Look))),
+                (looked(1, false), Some(after(LOOK_AGAIN, What::Look))),
+            ],
+        );
     }
 
     #[test]
     fn what_is_free_for_others_is_passed_on_to_them() {
-        let mut plain = Turn::new(false);
-        plain.on(Heard::Joined { ahead: 0 });
-        // Another slot has become free than the one that is waited for.
         let another_slot = Heard::ToldIsMine {
             is_particular: true,
         };
-        assert_eq!(plain.on(another_slot), now(What::Try));
-        assert_eq!(plain.on(Heard::Busy), now(What::PassOn));
-        assert_eq!(plain.on(Heard::PassedOn), after(TRY_AGAIN, What::Try));
-
-        let mut wants_two = Turn::new(true);
-        wants_two.on(Heard::Joined { ahead: 0 });
-        assert_eq!(wants_two.on(Heard::Busy), after(TRY_AGAIN, What::Look));
-        assert_eq!(wants_two.on(Heard::ToldSomething), now(What::Look));
-        assert_eq!(wants_two.on(looked(0, false)), now(What::PassOn));
-        assert_eq!(wants_two.on(Heard::PassedOn), after(TRY_AGAIN, What::Look));
-        assert_eq!(wants_two.on(looked(0, true)), now(What::Try));
+        assert_course(
+            Turn::new(false),
+            &[
+                (Heard::Joined { ahead: 0 }, Some(now(What::Try))),
+                (another_slot, Some(now(What::Try))),
+                (MINE, Some(now(What::Try))),
+                (Heard::Busy, Some(now(What::PassOn))),
+                (Heard::PassedOn, Some(after(TRY_AGAIN, What::Try))),
+            ],
+        );
+        assert_course(
+            Turn::new(true),
+            &[
+                (Heard::Joined { ahead: 0 }, Some(now(What::Try))),
+                (Heard::Busy, Some(after(TRY_AGAIN, What::Look))),
+                (Heard::ToldSomething, Some(now(What::Look))),
+                (looked(0, false), Some(now(What::PassOn))),
+                (Heard::PassedOn, Some(after(TRY_AGAIN, What::Look))),
+                (looked(0, true), Some(now(What::Try))),
+            ],
+        );
     }
 }

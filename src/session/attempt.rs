@@ -9,7 +9,7 @@ use crate::connection;
 use crate::exit::Fault;
 use crate::holding::Holding;
 use crate::identity::Identity;
-use crate::key::Mode;
+use crate::key::{LockKey, Mode};
 use crate::lease::Lease;
 
 /// A lock to be taken, and who takes it.
@@ -25,6 +25,17 @@ pub struct Request {
     pub above: Vec<Holding>,
     /// Whether a fencing token is wanted with it.
     pub wants_token: bool,
+}
+
+impl Request {
+    /// The keys in whose queues whoever makes this request waits: whoever is behind a pglock that runs it must not wait
+    /// for those who wait for that one, where the two share the lock.
+    pub fn queued(&self) -> Vec<LockKey> {
+        let mut keys = self.identity.claim.keys();
+        let is_shared_above = |key: &LockKey| self.above.iter().any(|above| above.key == *key);
+        keys.retain(|key| self.mode == Mode::Exclusive || !is_shared_above(key));
+        keys
+    }
 }
 
 /// What of the server's owns the lock.

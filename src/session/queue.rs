@@ -89,7 +89,7 @@ impl Session {
     /// Asks how many are ahead, and whether the lock is free.
     pub async fn look(&mut self, request: &Request, line: &Line) -> anyhow::Result<Look> {
         let sql = queue::look(request, line, &self.server);
-        Look::read(self.sent(&sql, None).await?)
+        Look::read(self.sent(&sql, None).await?, line)
     }
 
     /// Waits until a holder says that it has left; what it says, if that is understood. The error is
@@ -102,9 +102,19 @@ impl Session {
         Err(Fault::CannotConnect.error(format!("the connection was lost: {cause}")))
     }
 
-    /// Has those who are behind try, too.
-    pub async fn pass_on(&mut self, line: &Line) -> anyhow::Result<()> {
-        self.sent(&queue::pass_on(line), None).await.map(drop)
+    /// Has those who are behind look, in the queues of these classes, or in all.
+    pub async fn pass_on(&mut self, line: &Line, classes: Option<&[i32]>) -> anyhow::Result<()> {
+        let is_meant = |ticket: &&Ticket| classes.is_none_or(|all| all.contains(&ticket.class));
+        let mut places = line.tickets.iter().filter(is_meant).peekable();
+        if places.peek().is_none() {
+            return Ok(());
+        }
+        self.sent(&queue::pass_on(places), None).await.map(drop)
+    }
+
+    /// Tells those who come first that what this one waits for is free.
+    pub async fn announce(&mut self, request: &Request) -> anyhow::Result<()> {
+        self.sent(&queue::wake(request), None).await.map(drop)
     }
 
     /// Leaves the queue; what was told to this session may have been told to no other.

@@ -31,7 +31,7 @@ pub enum Joined {
 }
 
 /// What a look at the queue found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
     /// How many tickets are lower, in the longest of the queues.
     pub ahead: u32,
@@ -39,6 +39,8 @@ pub struct Look {
     pub first: i64,
     /// What is waited for could be taken now.
     pub is_free: bool,
+    /// The classes of the queues whose locks could.
+    pub free: Vec<i32>,
 }
 
 /// Above these there is no room for candidates; a foreign lock there is no ticket.
@@ -157,14 +159,18 @@ pub fn look(request: &Request, line: &Line, server: &Server) -> String {
     };
     let (ahead, first) = (each("ahead", ", "), each("first", " + "));
     let claim = &request.identity.claim;
-    let slots = held(claim.slot_keys());
-    let slot_is_free = format!("({slots}) < {}", claim.slots.unwrap_or(1));
-    let is_free = match claim.also_keys() {
-        also if also.is_empty() => slot_is_free,
-        also => format!("{slot_is_free} AND ({}) = 0", held(also)),
-    };
+    let free = request.queued().into_iter().zip(&line.tickets);
+    let free = free.map(|(key, Ticket { class, .. })| {
+        let (held, slots) = if key == claim.lock.key {
+            (held(claim.slot_keys()), claim.slots.unwrap_or(1))
+        } else {
+            (held([key]), 1)
+        };
+        format!("CASE WHEN ({held}) < {slots} THEN {class} END")
+    });
+    let free = free.collect::<Vec<_>>().join(", ");
     let look = format!(
-        "SELECT greatest({ahead}) AS ahead, {first} AS first, {is_free} AS free FROM {queues}"
+        "SELECT greatest({ahead}) AS ahead, {first} AS first, concat_ws(',', {free}) AS free FROM {queues}"
     );
     format!("{comment}{}", shielded(&look))
 }
@@ -179,13 +185,16 @@ fn held(keys: impl IntoIterator<Item = LockKey>) -> String {
 }
 
 impl Look {
-    pub fn read(messages: Vec<SimpleQueryMessage>) -> anyhow::Result<Self> {
+    pub fn read(messages: Vec<SimpleQueryMessage>, line: &Line) -> anyhow::Result<Self> {
         let rows = rows(messages);
         let text = |name| column(&rows, name).unwrap_or_default();
+        let free = text("free").split_terminator(',').map(str::parse);
+        let free = free.collect::<Result<Vec<i32>, _>>()?;
         Ok(Self {
             ahead: text("ahead").parse()?,
             first: text("first").parse()?,
-            is_free: text("free") == "t",
+            is_free: free.len() == line.tickets.len(),
+            free,
         })
     }
 }
@@ -200,17 +209,15 @@ pub fn wake(request: &Request) -> String {
     shielded(&wakes.collect::<Vec<_>>().join("; "))
 }
 
-/// Has the next one behind this place look: what is free is not what this one waits for.
-pub fn pass_on(line: &Line) -> String {
-    let wakes = line.tickets.iter();
-    let wakes = wakes.map(|Ticket { class, number }| wake_one(*class, *number, News::PassedOn));
+/// Has the next one behind these places look: what is free is not what this one waits for.
+pub fn pass_on<'a>(places: impl Iterator<Item = &'a Ticket>) -> String {
+    let wakes = places.map(|Ticket { class, number }| wake_one(*class, *number, News::PassedOn));
     shielded(&wakes.collect::<Vec<_>>().join("; "))
 }
 
 /// The classes of the queues in which whoever makes this request waits.
 pub fn classes(request: &Request) -> impl Iterator<Item = i32> {
-    let keys = request.identity.claim.keys();
-    keys.into_iter().map(LockKey::queue_class)
+    request.queued().into_iter().map(LockKey::queue_class)
 }
 
 /// Tells the first two behind this number, which is 0 or a ticket, who is the first of them; what was passed on is told
@@ -231,7 +238,11 @@ fn wake_one(class: i32, behind: i32, news: News) -> String {
 /// Whether somebody waits; leaves nothing. Everything is qualified, for the hot path.
 pub fn is_awaited(request: &Request) -> String {
     let awaited = classes(request).map(|class| if_taken(LockKey::Pair(class, 0), "true", "false"));
-    awaited.collect::<Vec<_>>().join(" OR ")
+    let awaited: Vec<String> = awaited.collect();
+    if awaited.is_empty() {
+        return "false".to_owned();
+    }
+    awaited.join(" OR ")
 }
 
 /// What one who stood in line has left to do once it holds the lock: notifications wake everybody who listens, and

@@ -101,13 +101,10 @@ fn try_in_session(request: &Request, wait: &Wait, backend_pid: i32, server: &Ser
             telling(request, stage, Extent::Session, "'waiting'")
         }
     };
-    // Whoever will wait anyway does not go before those who do, who may wait for the reader that runs this one.
-    let is_reader_of_reader = !request.above.is_empty() && request.mode == Mode::Shared;
+    // Whoever will wait anyway does not go before those who do.
     let is_passed_by = match wait {
-        Wait::NotYet | Wait::Begins if !is_reader_of_reader => {
-            format!("WHEN {} THEN {busy} ", queue::is_awaited(request))
-        }
-        Wait::NotYet | Wait::Begins | Wait::Unannounced | Wait::InLine(_) => String::new(),
+        Wait::NotYet | Wait::Begins => format!("WHEN {} THEN {busy} ", queue::is_awaited(request)),
+        Wait::Unannounced | Wait::InLine(_) => String::new(),
     };
     let choices = each_choice(request, |calls, choice| {
         let (again, give_back) = (calls.take_again(), calls.give_back());
@@ -183,7 +180,11 @@ fn try_in_transaction(request: &Request, server: &Server) -> String {
     // What is taken before another fails stays taken until the transaction ends; so it is looked at first.
     let is_held_also = match claim.also_keys() {
         also if also.is_empty() => String::new(),
-        also => format!("OR {} AND {}", is_any_key(also), excludes(request.mode)),
+        also => format!(
+            "OR {} AND {} AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+            is_any_key(also),
+            excludes(request.mode)
+        ),
     };
     format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; SELECT {path}; {shield}, {name}; \
