@@ -9,6 +9,7 @@ mod hash;
 mod lookup3;
 mod phash2;
 mod rule;
+mod shown;
 mod text_hashes;
 #[cfg(test)]
 mod vectors;
@@ -21,6 +22,7 @@ use sha2::{Digest, Sha256};
 
 pub use self::distributed_lock::name as name_in_distributed_lock;
 pub use self::rule::Rule;
+pub use self::shown::ShownKey;
 use crate::exit::Fault;
 
 /// The key of an advisory lock in one of its two forms, which never conflict with one another

@@ -125,7 +125,7 @@ const COLUMNS: [&str; 20] = [
 #[derive(Default)]
 struct Row {
     /// The halves of the key, and how many numbers it has.
-    key: Option<(u32, u32, u8)>,
+    key: Option<(u32, u32, u16)>,
     waits: bool,
     shared: bool,
     pid: Option<u32>,
@@ -150,6 +150,12 @@ fn rows() -> Vec<Row> {
         user: "app",
         client: "10.1.2.3:50112",
         age: Some(5000),
+        ..Row::default()
+    };
+    let local = || Row {
+        user: "app",
+        client: "[local]",
+        age: Some(100),
         ..Row::default()
     };
     vec![
@@ -201,35 +207,26 @@ fn rows() -> Vec<Row> {
             key: Some((0, 42, 1)),
             waits: true,
             pid: Some(78),
-            user: "app",
-            client: "[local]",
             says: "a worker".to_owned(),
             blocked_by: "77",
-            age: Some(100),
             wait: Some(61),
-            ..Row::default()
+            ..local()
         },
         Row {
             key: Some((u32::MAX, 7, 2)),
             pid: Some(78),
-            user: "app",
-            client: "[local]",
             says: "a worker".to_owned(),
-            age: Some(100),
-            ..Row::default()
+            ..local()
         },
         Row {
             key: Some((u32::MAX, 7, 2)),
             waits: true,
             shared: true,
             pid: Some(79),
-            user: "app",
-            client: "[local]",
             says: "another worker".to_owned(),
             blocked_by: "78",
-            age: Some(100),
             wait: Some(1),
-            ..Row::default()
+            ..local()
         },
         Row {
             key: Some((0x8000_0000, 0, 1)),
@@ -237,16 +234,22 @@ fn rows() -> Vec<Row> {
             prepared: Some(60 * 24 * 400),
             ..Row::default()
         },
+        Row {
+            key: Some((0, 102_008, 5)),
+            pid: Some(80),
+            says: "psql".to_owned(),
+            ..local()
+        },
     ]
 }
 
-fn bigint(name: &str) -> (u32, u32, u8) {
+fn bigint(name: &str) -> (u32, u32, u16) {
     let key: i64 = key(None, name).parse().unwrap();
     let [high, low] = [key >> 32, key].map(|half| (half & 0xffff_ffff).try_into().unwrap());
     (high, low, 1)
 }
 
-fn pair(namespace: &str, name: &str) -> (u32, u32, u8) {
+fn pair(namespace: &str, name: &str) -> (u32, u32, u16) {
     let key = key(Some(namespace), name);
     let (first, second) = key.split_once(',').unwrap();
     let [first, second] = [first, second].map(|half| half.parse::<i32>().unwrap().cast_unsigned());

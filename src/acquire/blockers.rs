@@ -19,7 +19,7 @@ impl<'a> Blockers<'a> {
         let wanted: Vec<LockKey> = claim.choices().flatten().collect();
         holders.retain(|holder| {
             let excludes = request.mode == Mode::Exclusive || holder.mode == Mode::Exclusive;
-            excludes && wanted.contains(&holder.key)
+            excludes && wanted.iter().any(|key| holder.key == *key)
         });
         Ok(Self { request, holders })
     }
@@ -29,11 +29,13 @@ impl<'a> Blockers<'a> {
     fn ancestor(&self) -> Option<&LockView> {
         let is_above = |holder: &&LockView| {
             let mut above = self.request.above.iter();
-            above.any(|above| above.key == holder.key && Some(above.backend_pid) == holder.pid)
+            above.any(|above| holder.key == above.key && Some(above.backend_pid) == holder.pid)
         };
         let theirs: Vec<&LockView> = self.holders.iter().filter(is_above).collect();
-        let is_hopeless =
-            |keys: Vec<LockKey>| theirs.iter().any(|holder| keys.contains(&holder.key));
+        let is_hopeless = |keys: Vec<LockKey>| {
+            keys.iter()
+                .any(|key| theirs.iter().any(|holder| holder.key == *key))
+        };
         let mut choices = self.request.identity.claim.choices();
         let first = theirs.first().copied()?;
         choices.all(is_hopeless).then_some(first)
@@ -89,7 +91,7 @@ impl<'a> Blockers<'a> {
     fn lock(&self, holder: &LockView) -> &Lock {
         let claim = &self.request.identity.claim;
         let mut locks = claim.locks();
-        let lock = locks.find(|lock| lock.key == holder.lock_key);
+        let lock = locks.find(|lock| holder.lock_key == lock.key);
         lock.unwrap_or(&claim.lock)
     }
 }

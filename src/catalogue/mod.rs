@@ -96,6 +96,8 @@ pub enum Formula {
     ClassAndOid(i32),
     /// A constant, and a number that only the program knows.
     Class(i32),
+    /// Any with one of these tags, which only code within the server can lock with.
+    Tag(&'static [u16]),
     /// Any that a scheme gives.
     Library(Hash),
 }

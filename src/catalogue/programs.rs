@@ -3,7 +3,7 @@
 use super::Evidence::{Maybe, None as Unknown, Sure};
 use super::Formula::{
     Class, ClassAndHash, ClassAndOid, Constant, ConstantPair, CrcTimes, Ecto, Ends, Hashed,
-    Library, Md5Digits, Named, NamedPair, Negated, Plus, PlusAbsolute, SaltedCrc, Sha256Word,
+    Library, Md5Digits, Named, NamedPair, Negated, Plus, PlusAbsolute, SaltedCrc, Sha256Word, Tag,
     TwoHashes,
 };
 use super::{Hash, Parameter, Program};
@@ -267,6 +267,12 @@ pub const PROGRAMS: &[Program] = &[
         source: "timescale/promscale pkg/migrations/sql/idempotent/base.sql", vectors: &[] },
     Program { word: None, title: "Promscale", parameters: ANY_LABEL, formula: Class(12_378), evidence: Maybe,
         source: "timescale/promscale pkg/migrations/sql/idempotent/base.sql", vectors: &[] },
+    Program { word: None, title: "Citus", parameters: ANY_LABEL, formula: Tag(&[4, 5, 6, 7, 8, 9, 10, 12, 13, 14, 15, 16]), evidence: Maybe,
+        source: "citusdata/citus src/include/distributed/resource_lock.h", vectors: &[] },
+    Program { word: None, title: "pg_auto_failover", parameters: ANY_LABEL, formula: Tag(&[10, 11]), evidence: Maybe,
+        source: "hapostgres/pg_auto_failover src/monitor/metadata.h", vectors: &[] },
+    Program { word: None, title: "TimescaleDB", parameters: ANY_LABEL, formula: Tag(&[29_749]), evidence: Sure,
+        source: "timescale/timescaledb, up to 2.25", vectors: &[] },
     Program { word: Some("promscale"), title: "Promscale", parameters: ANY_LABEL, formula: Constant(5_585_198_506_344_173_278), evidence: Sure,
         source: "timescale/promscale pkg/pgmodel/common/schema.go", vectors: &[("any", "5585198506344173278")] },
 ];

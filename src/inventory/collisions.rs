@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::view::LockView;
-use crate::key::{Lock, LockKey, LockName};
+use crate::key::{Lock, LockName, ShownKey};
 
 impl LockView {
     /// Who holds `lock`, in a sentence; under another name of the holder's, if it has one for that key.
@@ -23,7 +23,7 @@ impl LockView {
 
 /// A line for each pair of names that share a key of one database.
 pub fn collisions(views: &[LockView]) -> Vec<String> {
-    let mut names: HashMap<(Option<&str>, LockKey), Vec<&LockName>> = HashMap::new();
+    let mut names: HashMap<(Option<&str>, ShownKey), Vec<&LockName>> = HashMap::new();
     let mut found = Vec::new();
     for view in views {
         let Some(name) = &view.lock_name else {

@@ -2,20 +2,22 @@
 
 mod age;
 mod ask;
-mod catalog;
+mod bookkeeping;
 mod collisions;
 mod fitness;
+mod keepers;
 mod owner;
 mod requests;
 mod rows;
 mod server;
 mod terminate;
 mod view;
+mod views;
 
 pub use self::ask::{ask, still_holds_as_asked};
-pub use self::catalog::name_owners;
 pub use self::collisions::collisions;
 pub use self::fitness::{DeadHostDetection, FitnessView, LockTrial};
+pub use self::keepers::name_owners;
 pub use self::rows::Scope;
 pub use self::server::{
     ConnectionsView, EncryptionView, RightsView, ServerView, SettingView, grant_to_see,
@@ -38,7 +40,7 @@ pub struct Inventory {
 pub async fn read(session: &mut Session, scope: &Scope) -> anyhow::Result<Inventory> {
     let (rows, is_standby) = rows::read(session, scope).await?;
     Ok(Inventory {
-        locks: view::from_rows(rows),
+        locks: views::from_rows(rows),
         is_standby,
     })
 }
@@ -48,6 +50,6 @@ pub async fn holders(session: &mut Session, keys: &[LockKey]) -> anyhow::Result<
     let mut inventory = read(session, &Scope::Holders(keys.to_vec())).await?;
     inventory
         .locks
-        .retain(|holder| keys.contains(&holder.lock_key));
+        .retain(|holder| keys.iter().any(|key| holder.lock_key == *key));
     Ok(inventory.locks)
 }

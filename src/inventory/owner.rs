@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use crate::catalogue::{Evidence, Formula, Hash, PROGRAMS, Program};
-use crate::key::{LockKey, name_in_distributed_lock};
+use crate::key::{LockKey, ShownKey, name_in_distributed_lock};
 
 /// The software that a key may belong to, by the best evidence that there is: one, or several that are possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,12 +44,17 @@ impl Owners {
     }
 
     /// Whose key this is in `database`; `None` if nothing is known of it.
-    pub fn of(&mut self, key: LockKey, database: Option<&str>) -> Option<Owner> {
+    pub fn of(&mut self, key: ShownKey, database: Option<&str>) -> Option<Owner> {
         let mut owner = None;
-        for program in self.keys.get(&key).into_iter().flatten() {
+        let typed = key.in_sql();
+        for program in typed
+            .and_then(|key| self.keys.get(&key))
+            .into_iter()
+            .flatten()
+        {
             Owner::add(&mut owner, program.title, program.evidence);
         }
-        if let Some(database) = database {
+        if let Some((key, database)) = typed.zip(database) {
             for program in self.keys_of(database).get(&key).into_iter().flatten() {
                 Owner::add(&mut owner, program.title, program.evidence);
             }
@@ -76,6 +81,7 @@ fn has_pattern(program: &Program) -> bool {
             | Formula::ClassAndHash(..)
             | Formula::ClassAndOid(_)
             | Formula::Plus(..)
+            | Formula::Tag(_)
             | Formula::Library(_)
     )
 }
@@ -139,26 +145,31 @@ impl Owner {
     }
 
     /// What all keys of a program have in common.
-    fn add_by_pattern(owner: &mut Option<Self>, program: &Program, key: LockKey) {
+    fn add_by_pattern(owner: &mut Option<Self>, program: &Program, key: ShownKey) {
         let mut in_key = None;
         let fits = match (program.formula, key) {
             (
                 Formula::Class(class)
                 | Formula::ClassAndHash(class, ..)
                 | Formula::ClassAndOid(class),
-                LockKey::Pair(first, _),
+                ShownKey::Lock(LockKey::Pair(first, _)),
             ) => first == class,
             // The hash is one of 32 bits.
-            (Formula::Plus(base, ..), LockKey::Bigint(key)) => {
+            (Formula::Plus(base, ..), ShownKey::Lock(LockKey::Bigint(key))) => {
                 i32::try_from(key.wrapping_sub(base)).is_ok()
             }
-            (Formula::Library(Hash::WithAdvisoryLock), LockKey::Pair(first, second)) => {
-                first >= SMALLEST_HASH && second == 0
-            }
-            (Formula::Library(Hash::DistributedLock), LockKey::Pair(first, second)) => {
+            (
+                Formula::Library(Hash::WithAdvisoryLock),
+                ShownKey::Lock(LockKey::Pair(first, second)),
+            ) => first >= SMALLEST_HASH && second == 0,
+            (
+                Formula::Library(Hash::DistributedLock),
+                ShownKey::Lock(LockKey::Pair(first, second)),
+            ) => {
                 in_key = name_in_distributed_lock(first, second);
                 in_key.is_some()
             }
+            (Formula::Tag(tags), ShownKey::Extension(.., tag)) => tags.contains(&tag),
             _ => false,
         };
         if fits {
@@ -199,8 +210,8 @@ mod tests {
     use super::*;
 
     fn owner(key: &str, database: &str) -> Option<String> {
-        let key = key.parse().expect("a key");
-        let owner = Owners::new().of(key, Some(database))?;
+        let key: LockKey = key.parse().expect("a key");
+        let owner = Owners::new().of(key.into(), Some(database))?;
         Some(owner.to_string())
     }
 
@@ -268,6 +279,21 @@ mod tests {
     }
 
     #[test]
+    fn the_locks_of_extensions_are_known_by_their_tags() {
+        for (tag, known) in [
+            (5, Some("possibly Citus")),
+            (10, Some("possibly Citus or pg_auto_failover")),
+            (11, Some("possibly pg_auto_failover")),
+            (29_749, Some("TimescaleDB")),
+            (3, None),
+        ] {
+            let owner = Owners::new().of(ShownKey::Extension(0, 42, tag), Some("x"));
+            let owner = owner.map(|owner| owner.to_string());
+            assert_eq!(owner.as_deref(), known, "{tag}");
+        }
+    }
+
+    #[test]
     fn chance_and_small_numbers_name_nobody_with_certainty() {
         for key in -2000..200_000 {
             let found = owner_of(LockKey::Bigint(key));
@@ -294,7 +320,7 @@ mod tests {
                 LockKey::Pair(random.i32(..), random.i32(..)),
             ];
             for key in keys {
-                let found = owners.of(key, Some("app_production"));
+                let found = owners.of(key.into(), Some("app_production"));
                 assert!(found.is_none_or(|owner| !owner.is_sure()), "{key}");
             }
         }
@@ -304,6 +330,6 @@ mod tests {
         thread_local! {
             static OWNERS: std::cell::RefCell<Owners> = Owners::new().into();
         }
-        OWNERS.with_borrow_mut(|owners| owners.of(key, Some("x")))
+        OWNERS.with_borrow_mut(|owners| owners.of(key.into(), Some("x")))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::rows::{LockRow, Row};
-use crate::key::LockKey;
+use crate::key::{LockKey, ShownKey};
 use crate::requester;
 
 /// The keys of the requests to holders that are among the same rows.
@@ -27,7 +27,10 @@ impl Requests {
     /// Whether the row is such a request.
     pub fn hold(&self, row: &Row) -> bool {
         let key = row.lock.as_ref().map(|lock| lock.key);
-        asked(row).is_some() && key.is_some_and(|key| self.0.contains(&key))
+        asked(row).is_some()
+            && key
+                .and_then(ShownKey::in_sql)
+                .is_some_and(|key| self.0.contains(&key))
     }
 }
 
@@ -36,7 +39,7 @@ fn asked(row: &Row) -> Option<i32> {
     requester::told(row.application_name.as_ref()?)?;
     match row.lock.as_ref()? {
         LockRow {
-            key: LockKey::Pair(_, backend_pid),
+            key: ShownKey::Lock(LockKey::Pair(_, backend_pid)),
             mode,
             granted: true,
             ..

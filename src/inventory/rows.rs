@@ -2,7 +2,7 @@
 
 use tokio_postgres::SimpleQueryRow;
 
-use crate::key::LockKey;
+use crate::key::{LockKey, ShownKey};
 #[cfg(test)]
 use crate::session::halves;
 use crate::session::{Session, is_any_key};
@@ -37,7 +37,7 @@ pub struct Row {
 /// What `pg_locks` says.
 #[derive(Debug)]
 pub struct LockRow {
-    pub key: LockKey,
+    pub key: ShownKey,
     pub mode: String,
     pub granted: bool,
     pub wait_start: Option<i64>,
@@ -48,7 +48,7 @@ pub struct LockRow {
 }
 
 /// What stands in braces is filled in. A `pg_locks` row shows the two halves of a key as unsigned numbers, and
-/// `objsubid` tells its form (PostgreSQL documentation, 54.12 "`pg_locks`"). A prepared transaction has no pid
+/// `objsubid` tells its form (PostgreSQL documentation, 54.12 "`pg_locks`"), or is the tag of an extension. A prepared transaction has no pid
 /// there; the row of its transaction ID leads to it.
 const QUERY: &str = "\
     WITH activity AS MATERIALIZED ( \
@@ -73,7 +73,7 @@ const QUERY: &str = "\
         LEFT JOIN pg_database d ON d.oid = l.database \
         LEFT JOIN activity a ON a.pid = l.pid \
         LEFT JOIN prepared p ON l.pid IS NULL AND p.virtualtransaction = l.virtualtransaction \
-        WHERE l.locktype = 'advisory' AND l.objsubid IN (1, 2) AND {locks_in_scope} \
+        WHERE l.locktype = 'advisory' AND {locks_in_scope} \
         UNION ALL \
         SELECT NULL, NULL, NULL, NULL, NULL, a.pid, a.datname, \
             a.usename, a.application_name, a.client, \
@@ -138,10 +138,12 @@ fn sql(scope: &Scope) -> String {
 const WAIT_START: &str =
     "CASE WHEN NOT l.granted THEN (to_jsonb(l) ->> 'waitstart')::timestamptz END";
 
-fn key(classid: u32, objid: u32, objsubid: u8) -> LockKey {
+fn key(classid: u32, objid: u32, objsubid: u16) -> ShownKey {
+    let (first, second) = (classid.cast_signed(), objid.cast_signed());
     match objsubid {
-        1 => LockKey::Bigint((i64::from(classid.cast_signed()) << 32) | i64::from(objid)),
-        _ => LockKey::Pair(classid.cast_signed(), objid.cast_signed()),
+        1 => LockKey::Bigint((i64::from(first) << 32) | i64::from(objid)).into(),
+        2 => LockKey::Pair(first, second).into(),
+        tag => ShownKey::Extension(classid, objid, tag),
     }
 }
 
@@ -150,25 +152,23 @@ fn row(row: &SimpleQueryRow) -> Row {
     let owned = |name| text(name).map(str::to_owned);
     let time = |name| text(name).and_then(|time| time.parse::<i64>().ok());
     let number = |name| text(name).and_then(|number| number.parse::<u32>().ok());
-    let lock = number("classid")
-        .zip(number("objid"))
-        .map(|(classid, objid)| LockRow {
-            key: key(
-                classid,
-                objid,
-                if text("objsubid") == Some("1") { 1 } else { 2 },
-            ),
-            mode: owned("mode").unwrap_or_default(),
-            granted: text("granted") == Some("t"),
-            wait_start: time("wait_start"),
-            blocked_by: text("blocked_by")
-                .unwrap_or_default()
-                .split(',')
-                .filter_map(|pid| pid.parse().ok())
-                .collect(),
-            prepared_transaction: owned("gid"),
-            prepared: time("prepared"),
-        });
+    let key = || {
+        let objsubid = text("objsubid")?.parse().ok()?;
+        Some(key(number("classid")?, number("objid")?, objsubid))
+    };
+    let lock = key().map(|key| LockRow {
+        key,
+        mode: owned("mode").unwrap_or_default(),
+        granted: text("granted") == Some("t"),
+        wait_start: time("wait_start"),
+        blocked_by: text("blocked_by")
+            .unwrap_or_default()
+            .split(',')
+            .filter_map(|pid| pid.parse().ok())
+            .collect(),
+        prepared_transaction: owned("gid"),
+        prepared: time("prepared"),
+    });
     Row {
         lock,
         pid: text("pid").and_then(|pid| pid.parse().ok()),
@@ -194,6 +194,10 @@ mod tests {
             assert_eq!(key(high, low, 1), LockKey::Bigint(wanted));
         }
         assert_eq!(key(u32::MAX, 5, 2), LockKey::Pair(-1, 5));
+        let of_timescale = key(u32::MAX, 5, 29_749);
+        assert_eq!(of_timescale, ShownKey::Extension(u32::MAX, 5, 29_749));
+        assert_eq!(of_timescale.to_string(), "4294967295,5/29749");
+        assert_eq!(of_timescale.form(), "extension");
         assert_eq!(key(0, 42, 2), LockKey::Pair(0, 42));
     }
 }

@@ -51,7 +51,7 @@ pub fn holding(holder: &LockView) -> String {
          WHERE l.locktype = 'advisory' AND l.granted AND {key} AND l.pid = {pid} \
          AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
          AND (extract(epoch FROM a.backend_start) * 1000000)::int8 IS NOT DISTINCT FROM {start}::int8",
-        key = is_key(holder.key),
+        key = holder.key.in_sql().map_or("false".to_owned(), is_key),
     )
 }
 

@@ -97,7 +97,7 @@ impl Program {
                 let oid: u32 = filled("{0}").parse().ok()?;
                 LockKey::Pair(class, (oid ^ (1 << 31)).cast_signed())
             }
-            Formula::Class(_) | Formula::Library(_) => return None,
+            Formula::Class(_) | Formula::Tag(_) | Formula::Library(_) => return None,
         })
     }
 }

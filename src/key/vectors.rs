@@ -17,7 +17,10 @@ fn every_scheme_gives_its_vectors() {
 #[test]
 fn every_program_gives_its_vectors() {
     for program in PROGRAMS {
-        let has_no_formula = matches!(program.formula, Formula::Class(_) | Formula::Library(_));
+        let has_no_formula = matches!(
+            program.formula,
+            Formula::Class(_) | Formula::Tag(_) | Formula::Library(_)
+        );
         assert_eq!(
             program.vectors.is_empty(),
             has_no_formula,

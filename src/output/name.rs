@@ -1,7 +1,7 @@
 //! A lock's name as it is typed after `pglock list` or `pglock release`.
 
 use crate::inventory::LockView;
-use crate::key::LockKey;
+use crate::key::{LockKey, ShownKey};
 use crate::text::is_deceptive;
 
 /// The words for a shell: `nightly`, `'two words'`, `-N billing nightly`, and which slot of how many it is: `(0/3)`.
@@ -30,22 +30,19 @@ pub fn words(view: &LockView, is_utf8: bool) -> Option<String> {
     ))
 }
 
-/// The same for a lock whose key is shown nowhere else: unnamed, it is `--raw KEY`.
+/// The same for a lock whose key is shown nowhere else: unnamed, it is `--raw KEY`, or KEY where it cannot be typed.
 pub fn words_or_key(view: &LockView, is_utf8: bool) -> String {
     let words = words(view, is_utf8);
     if view.name.is_some() {
         return words.unwrap_or_default();
     }
-    let end_of_options = match view.key {
-        LockKey::Pair(first, _) if first < 0 => "-- ",
-        LockKey::Bigint(_) | LockKey::Pair(..) => "",
+    let options = match view.key {
+        ShownKey::Lock(LockKey::Pair(first, _)) if first < 0 => "--raw -- ",
+        ShownKey::Lock(LockKey::Bigint(_) | LockKey::Pair(..)) => "--raw ",
+        ShownKey::Extension(..) => "",
     };
     let program = words.map(|program| format!(" {program}"));
-    format!(
-        "--raw {end_of_options}{}{}",
-        view.key,
-        program.unwrap_or_default()
-    )
+    format!("{options}{}{}", view.key, program.unwrap_or_default())
 }
 
 /// A waiter has none yet.

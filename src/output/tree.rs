@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::inventory::{LockView, State};
-use crate::key::LockKey;
+use crate::key::ShownKey;
 
 /// A line of the table, and the branch that leads to it.
 pub struct Row<'a> {
@@ -95,7 +95,7 @@ impl Tree<'_> {
 }
 
 /// A lock, or any slot of it, of a session, which is 0 for a prepared transaction, as `pg_blocking_pids` has it.
-type Ownership<'a> = (Option<&'a str>, LockKey, i32);
+type Ownership<'a> = (Option<&'a str>, ShownKey, i32);
 
 fn parents(views: &[LockView]) -> Vec<Option<usize>> {
     let mut held: BTreeMap<Ownership, usize> = BTreeMap::new();

@@ -8,7 +8,7 @@ use crate::cli::{ConnectionArgs, ListArgs};
 use crate::commands;
 use crate::connection::{self, Place, Prompt, Settings};
 use crate::inventory::LockView;
-use crate::key::{Lock, LockKey, Rule};
+use crate::key::{Lock, LockKey, Rule, ShownKey};
 use crate::naming::Naming;
 
 /// Which locks to look for in one place: any of these.
@@ -111,8 +111,8 @@ impl Wanted {
                 lock.namespace == *namespace && lock.rule == *rule && pattern.matches(&lock.name)
             }),
             Self::Namespace(namespace) => match view.key {
-                LockKey::Bigint(_) => false,
-                LockKey::Pair(first, _) => first == *namespace,
+                ShownKey::Lock(LockKey::Pair(first, _)) => first == *namespace,
+                ShownKey::Lock(LockKey::Bigint(_)) | ShownKey::Extension(..) => false,
             },
         }
     }

@@ -9,7 +9,7 @@ use tokio_postgres::SimpleQueryRow;
 use super::owner::Owner;
 use super::view::LockView;
 use crate::catalogue::Evidence;
-use crate::key::LockKey;
+use crate::key::{LockKey, ShownKey};
 use crate::session::Session;
 
 /// How long both questions together may take; without an answer the owners stay unknown.
@@ -107,8 +107,8 @@ pub async fn name_owners(session: &mut Session, views: &mut [LockView]) {
         .iter()
         .filter(|view| is_foreign(view) && !is_known(view));
     let keys = unknown.filter_map(|view| match view.key {
-        LockKey::Bigint(key) => Some(key),
-        LockKey::Pair(..) => None,
+        ShownKey::Lock(LockKey::Bigint(key)) => Some(key),
+        ShownKey::Lock(LockKey::Pair(..)) | ShownKey::Extension(..) => None,
     });
     let keys: BTreeSet<i64> = keys.collect();
     if keys.is_empty() {
@@ -118,7 +118,7 @@ pub async fn name_owners(session: &mut Session, views: &mut [LockView]) {
         return;
     };
     for view in views.iter_mut().filter(|view| is_foreign(view)) {
-        let LockKey::Bigint(key) = view.key else {
+        let ShownKey::Lock(LockKey::Bigint(key)) = view.key else {
             continue;
         };
         if view.database != found.database {
