@@ -129,7 +129,7 @@ fn a_lost_session_waited_for_a_zombie_that_was_not_its_own() {
 fn a_signal_that_was_ignored_was_passed_on() {
     // A command may care for what its parent ignored; the second signal shows that the first one is through.
     let script = "trap 'echo HUP' HUP; trap 'echo USR1' USR1; exec 3<&0
-        (trap '' HUP USR1; exec cat <&3 >/dev/null) & echo ready; while wait $!; [ $? -gt 128 ]; do :; done";
+        (trap '' HUP USR1; echo ready; exec cat <&3 >/dev/null) & while wait $!; [ $? -gt 128 ]; do :; done";
     let mut running = Pglock::new(Server::shared())
         .through(&["setsid", "env", "--ignore-signal=HUP"])
         .args(["run", "ignored", "env", "--default-signal=HUP"])
