@@ -2,6 +2,8 @@
 
 use std::ffi::OsStr;
 
+use crate::text::is_deceptive;
+
 /// More than is ever shown of a command.
 const LONGEST: usize = 1000;
 const MASK: &str = "***";
@@ -12,6 +14,52 @@ const KEYWORD: &str = "password";
 ///
 /// A long command is cut off.
 pub fn display(words: &[impl AsRef<OsStr>]) -> String {
+    let masked = masked(words);
+    shlex::try_join(masked.iter().map(String::as_str)).unwrap_or_default()
+}
+
+/// The same, free of what a terminal acts on, to be pasted into a shell.
+pub fn to_be_pasted(words: &[impl AsRef<OsStr>]) -> String {
+    let words = masked(words);
+    let words: Vec<String> = words.iter().map(|text| word(text, true)).collect();
+    words.join(" ")
+}
+
+/// One word for a shell, quoted only if need be, and free of what a terminal acts on.
+pub fn word(text: &str, is_utf8: bool) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "+-./:@_".contains(c);
+    let is_shown = |c: char| !is_deceptive(c) && (is_utf8 || c.is_ascii());
+    if !text.chars().all(is_shown) {
+        ansi_c_quoted(text, is_shown)
+    } else if text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        // It refuses NUL alone, which is not shown.
+        shlex::try_quote(text).unwrap_or_default().into_owned()
+    }
+}
+
+/// `$'…'`, which bash, zsh, ksh and POSIX.1-2024 know: other characters by their bytes.
+fn ansi_c_quoted(text: &str, is_shown: impl Fn(char) -> bool) -> String {
+    let mut quoted = "$'".to_owned();
+    for c in text.chars() {
+        match c {
+            '\n' => quoted += "\\n",
+            '\t' => quoted += "\\t",
+            '\r' => quoted += "\\r",
+            '\'' | '\\' => quoted.extend(['\\', c]),
+            c if is_shown(c) => quoted.push(c),
+            c => {
+                let mut bytes = [0; 4];
+                let bytes = c.encode_utf8(&mut bytes).bytes();
+                quoted.extend(bytes.map(|byte| format!("\\x{byte:02x}")));
+            }
+        }
+    }
+    quoted + "'"
+}
+
+fn masked(words: &[impl AsRef<OsStr>]) -> Vec<String> {
     let mut masked: Vec<String> = Vec::new();
     let mut room = LONGEST;
     for word in words {
@@ -30,7 +78,7 @@ pub fn display(words: &[impl AsRef<OsStr>]) -> String {
             break;
         }
     }
-    shlex::try_join(masked.iter().map(String::as_str)).unwrap_or_default()
+    masked
 }
 
 /// Masks every secret in one word, which may be a shell's whole command string.
@@ -179,5 +227,25 @@ mod tests {
             r#"sh -c "echo 'hi'" ''"#
         );
         assert_eq!(display(&["password".repeat(100_000)]).len(), LONGEST);
+    }
+
+    #[test]
+    fn a_word_is_quoted_only_where_a_shell_or_a_terminal_would_not_take_it() {
+        for (text, in_utf8, in_ascii) in [
+            ("nightly-report", "nightly-report", "nightly-report"),
+            ("a/b", "a/b", "a/b"),
+            ("two words", "'two words'", "'two words'"),
+            ("it's", "\"it's\"", "\"it's\""),
+            ("é漢", "é漢", "$'\\xc3\\xa9\\xe6\\xbc\\xa2'"),
+            ("é b", "'é b'", "$'\\xc3\\xa9 b'"),
+            (
+                "a\nb\x1b'\\",
+                "$'a\\nb\\x1b\\'\\\\'",
+                "$'a\\nb\\x1b\\'\\\\'",
+            ),
+            ("\u{202e}x", "$'\\xe2\\x80\\xaex'", "$'\\xe2\\x80\\xaex'"),
+        ] {
+            assert_eq!([word(text, true), word(text, false)], [in_utf8, in_ascii]);
+        }
     }
 }

@@ -18,6 +18,14 @@ pub enum Naming {
 }
 
 impl Naming {
+    /// Whether names are read as pglock's own.
+    pub fn is_of_pglock(&self) -> bool {
+        match self {
+            Self::Named { rule, .. } => rule.is_own(),
+            Self::Raw => false,
+        }
+    }
+
     /// `--raw` and `--as` know no namespace; else it is `--namespace`, else `PGLOCK_NAMESPACE` (empty means unset).
     pub fn resolve(args: &NamingArgs) -> anyhow::Result<Self> {
         if args.raw {

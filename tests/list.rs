@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::{Finished, Pglock, Running, Server, Shutdown, Waiter, backend_pid, until};
 
 /// The contract's keys, in the order that `--json` and `--format csv` give them in.
-const KEYS: [&str; 22] = [
+const KEYS: [&str; 23] = [
     "name",
     "namespace",
     "key",
@@ -32,6 +32,7 @@ const KEYS: [&str; 22] = [
     "prepared",
     "slot",
     "slots",
+    "scheme",
 ];
 
 /// Names that some layer on their way could mistake for something else.

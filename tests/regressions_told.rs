@@ -6,7 +6,7 @@ use std::time::Duration;
 use postgres::Client;
 use serde_json::Value;
 
-use crate::support::{Finished, Pglock, Running, Server, backend_pid, until};
+use crate::support::{Finished, Pglock, Running, Server, Waiter, backend_pid, until};
 
 /// Far below what a cost that grows with the square of the command would come to.
 const QUICK: Duration = Duration::from_secs(5);
@@ -300,4 +300,75 @@ fn the_beginning_of_a_wait_moved_where_a_role_wants_few_digits() {
     assert_eq!(since(), first);
     holder.let_go().assert_code(0);
     waiter.wait().assert_code(0).assert_stderr("");
+}
+
+/// What is said of how to free a lock is typed as it is said.
+#[test]
+fn a_name_with_control_characters_was_told_in_a_way_that_no_shell_takes() {
+    let server = Server::shared();
+    let name = "esc\u{1b}]x\u{202e}";
+    let holder = Pglock::new(server).hold(name);
+    let busy = Pglock::new(server).args(["try", name, "true"]).run();
+    busy.assert_code(75).assert_one_message();
+    let told = busy
+        .stderr
+        .trim_end()
+        .rsplit("; to free it: ")
+        .next()
+        .unwrap();
+    let options = told.strip_prefix("pglock release ").unwrap();
+    let script = format!("\"$0\" list -q {options}");
+    let launcher = ["bash", "-c", script.as_str()];
+    Pglock::new(server).through(&launcher).run().assert_code(0);
+    holder.let_go().assert_code(0);
+}
+
+#[test]
+fn a_stranger_that_waits_for_a_named_lock_was_shown_beside_it_without_the_name() {
+    let server = Server::start();
+    let holder = Pglock::new(&server).hold("named");
+    let key = Pglock::without_server().args(["key", "named"]).run().stdout;
+    let call = format!("pg_advisory_lock({})", key.trim());
+    let waiter = Waiter::start(&server, "postgres", &call);
+    let listed = Pglock::new(&server).args(["list", "--json"]).run();
+    assert_eq!(
+        listed.stdout.matches("\"name\":\"named\"").count(),
+        2,
+        "{listed:?}"
+    );
+    holder.let_go().assert_code(0);
+    drop(waiter.granted());
+}
+
+#[test]
+fn without_a_name_everything_was_listed_whatever_the_scheme() {
+    for options in [
+        &["--as", "prisma-migrate"][..],
+        &["--hash", "md5"],
+        &["--raw"],
+    ] {
+        let refused = Pglock::without_server().arg("list").args(options).run();
+        refused
+            .assert_code(125)
+            .assert_one_message()
+            .assert_stderr_has(": give a NAME, too");
+    }
+}
+
+#[test]
+fn the_scheme_of_a_name_was_not_told() {
+    let server = Server::start();
+    let holder = Pglock::new(&server).args(["--hash", "md5"]).hold("by-md5");
+    let raw = Pglock::new(&server).args(["--raw"]).hold("42");
+    let listed = Pglock::new(&server).args(["list", "--json"]).run();
+    listed
+        .assert_stdout_has("\"name\":\"by-md5\"")
+        .assert_stdout_has("\"scheme\":\"md5\"")
+        .assert_stdout_has("\"scheme\":null");
+    let table = Pglock::new(&server).arg("list").run();
+    table
+        .assert_stdout_has("--hash md5 by-md5 ")
+        .assert_stdout_has("--raw 42 ");
+    holder.let_go().assert_code(0);
+    raw.let_go().assert_code(0);
 }

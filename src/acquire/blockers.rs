@@ -1,5 +1,7 @@
 //! Who stands in the way of what is wanted, and what would free it.
 
+use std::collections::HashSet;
+
 use crate::command_line;
 use crate::inventory::{self, LockView};
 use crate::key::{Lock, LockKey, Mode};
@@ -56,8 +58,11 @@ impl<'a> Blockers<'a> {
             return format!("{} was held a moment ago", claim.lock);
         };
         let lock = self.lock(holder);
-        let is_same = |other: &&LockView| other.lock_key == holder.lock_key;
-        let count = self.holders.iter().filter(is_same).count();
+        // A session may hold the lock in both modes.
+        let same = self.holders.iter();
+        let same = same.filter(|other| other.lock_key == holder.lock_key);
+        let sessions: HashSet<Option<i32>> = same.map(|other| other.pid).collect();
+        let count = sessions.len();
         match claim.slots {
             Some(slots) if lock.key == claim.lock.key => {
                 let longest = holder.describe();
@@ -127,5 +132,5 @@ fn release(lock: &Lock, place: &[String]) -> String {
     };
     words.extend(name.starts_with('-').then_some("--"));
     words.push(name);
-    command_line::display(&words)
+    command_line::to_be_pasted(&words)
 }

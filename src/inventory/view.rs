@@ -43,6 +43,8 @@ pub struct LockView {
     /// Which slot of the lock it is, and how many there are, where they are said to be limited.
     pub slot: Option<u32>,
     pub slots: Option<u32>,
+    /// What stands after --hash or --as, where the name has its key by another rule than pglock's own.
+    pub scheme: Option<&'static str>,
     /// The identifier for ROLLBACK PREPARED, where a prepared transaction holds the lock.
     #[serde(skip)]
     pub prepared_transaction: Option<String>,
@@ -76,6 +78,14 @@ fn as_text<S: Serializer>(key: &ShownKey, serializer: S) -> Result<S::Ok, S::Err
 }
 
 impl LockView {
+    /// Shows that name.
+    pub fn call(&mut self, name: LockName) {
+        self.name = Some(name.name.clone());
+        self.namespace.clone_from(&name.namespace);
+        self.scheme = (!name.rule.is_own()).then(|| name.rule.word());
+        self.lock_name = Some(name);
+    }
+
     /// The holder in a sentence: name, user, host, pid, backend, since when, command.
     pub fn describe(&self) -> String {
         let mut words = Vec::new();

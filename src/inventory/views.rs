@@ -1,6 +1,6 @@
 //! From the rows of the query to what is shown.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::bookkeeping::{is_bookkeeping, markers};
 use super::owner::Owners;
@@ -8,7 +8,7 @@ use super::requests::Requests;
 use super::rows::{LockRow, Row};
 use super::view::{LockView, State, Timestamp};
 use crate::identity::{Since, Stage, Told};
-use crate::key::{Lock, LockKey, Mode, ShownKey};
+use crate::key::{Lock, LockKey, LockName, Mode, ShownKey};
 
 /// Holders before waiters, then oldest first.
 pub fn from_rows(rows: Vec<Row>) -> Vec<LockView> {
@@ -24,6 +24,7 @@ pub fn from_rows(rows: Vec<Row>) -> Vec<LockView> {
         .flat_map(|session| waiting_views(&session, &views))
         .collect();
     views.extend(waiting);
+    share_names(&mut views);
     let mut owners = None;
     for view in views.iter_mut().filter(|view| view.name.is_none()) {
         let owners = owners.get_or_insert_with(Owners::new);
@@ -42,6 +43,62 @@ pub fn from_rows(rows: Vec<Row>) -> Vec<LockView> {
         order(a).cmp(&order(b))
     });
     views
+}
+
+/// Names the lock for sessions that do not name it as those do that do, where these agree.
+fn share_names(views: &mut [LockView]) {
+    let place = |view: &LockView| (view.database.clone(), view.key);
+    let mut names: HashMap<_, Option<Called>> = HashMap::new();
+    for (view, name) in views
+        .iter()
+        .filter_map(|view| Some((view, Called::of(view)?)))
+    {
+        let known = names
+            .entry(place(view))
+            .or_insert_with(|| Some(name.clone()));
+        if known.as_ref() != Some(&name) {
+            *known = None;
+        }
+    }
+    if names.is_empty() {
+        return;
+    }
+    for view in views.iter_mut().filter(|view| view.lock_name.is_none()) {
+        if let Some(Some(name)) = names.get(&place(view)) {
+            name.clone().give_to(view);
+        }
+    }
+}
+
+/// How a session names a lock.
+#[derive(Clone, PartialEq)]
+struct Called {
+    name: LockName,
+    lock_key: ShownKey,
+    slot: Option<u32>,
+    slots: Option<u32>,
+}
+
+impl Called {
+    fn of(view: &LockView) -> Option<Self> {
+        Some(Self {
+            name: view.lock_name.clone()?,
+            lock_key: view.lock_key,
+            slot: view.slot,
+            slots: view.slots,
+        })
+    }
+
+    fn give_to(self, view: &mut LockView) {
+        let Self {
+            name,
+            lock_key,
+            slot,
+            slots,
+        } = self;
+        (view.lock_key, view.slot, view.slots) = (lock_key, slot, slots);
+        view.call(name);
+    }
 }
 
 /// A row of `pg_locks`.
@@ -146,13 +203,14 @@ fn view(row: &Row, told: Option<&Told>, key: ShownKey, mode: Mode, since: Option
         reason = "a lock is not held for 285 years"
     )]
     let seconds = since.map(|since| row.now.saturating_sub(since).max(0) as f64 / 1e6);
-    LockView {
-        namespace: name.as_ref().and_then(|name| name.namespace.clone()),
-        name: name.as_ref().map(|name| name.name.clone()),
+    let mut view = LockView {
+        namespace: None,
+        name: None,
         key,
         form: key.form(),
         slot,
         slots: slot.and(told.and_then(|told| told.slots)),
+        scheme: None,
         lock_key,
         state: State::Held,
         mode,
@@ -171,8 +229,12 @@ fn view(row: &Row, told: Option<&Told>, key: ShownKey, mode: Mode, since: Option
         blocked_by: Vec::new(),
         prepared: false,
         prepared_transaction: None,
-        lock_name: name,
+        lock_name: None,
+    };
+    if let Some(name) = name {
+        view.call(name);
     }
+    view
 }
 
 /// The lock that a session says a key is of.

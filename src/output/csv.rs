@@ -7,7 +7,7 @@ use crate::inventory::LockView;
 use crate::text::printable;
 
 /// The header, also where there is no lock to show.
-const COLUMNS: [&str; 22] = [
+const COLUMNS: [&str; 23] = [
     "name",
     "namespace",
     "key",
@@ -30,6 +30,7 @@ const COLUMNS: [&str; 22] = [
     "prepared",
     "slot",
     "slots",
+    "scheme",
 ];
 
 /// For a terminal, text from elsewhere is escaped; a file gets it as it is.

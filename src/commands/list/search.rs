@@ -7,6 +7,7 @@ use glob::Pattern;
 use crate::cli::{ConnectionArgs, ListArgs};
 use crate::commands;
 use crate::connection::{self, Place, Prompt, Settings};
+use crate::exit::Fault;
 use crate::inventory::LockView;
 use crate::key::{Lock, LockKey, Rule, ShownKey};
 use crate::naming::Naming;
@@ -40,6 +41,10 @@ impl Search {
             anyhow::Ok(places.into_iter().map(move |place| (place, wanted.clone())))
         };
         let mut wanted = Vec::new();
+        if args.name.is_empty() && !naming.is_of_pglock() {
+            return Err(Fault::Usage
+                .error("--raw, --hash and --as say how a NAME is read: give a NAME, too"));
+        }
         if args.name.is_empty() {
             wanted.extend(everywhere(match &args.naming.namespace {
                 Some(namespace) => Wanted::Namespace(naming.class(namespace)?),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::time::SystemTime;
 
 use super::search::Search;
 use crate::cli::{Format, ListArgs};
@@ -18,6 +19,7 @@ pub struct Source {
 
 /// What there was at one moment.
 pub struct Found {
+    pub at: SystemTime,
     pub places: Vec<Seen>,
     /// What a person should know of it.
     pub notes: BTreeSet<String>,
@@ -42,6 +44,7 @@ pub async fn read(
     args: &ListArgs,
 ) -> anyhow::Result<ControlFlow<Outcome, Found>> {
     let mut found = Found {
+        at: SystemTime::now(),
         places: Vec::new(),
         notes: BTreeSet::new(),
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::future::pending;
 use std::ops::ControlFlow;
 use std::pin::pin;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep_until};
@@ -149,15 +149,15 @@ fn print(found: &Found, args: &ListArgs, said: &mut BTreeSet<String>) -> anyhow:
 fn picture(found: &Found, trouble: Option<&str>, args: &ListArgs, period: Duration) -> Vec<String> {
     let look = Look::of_terminal();
     let count = |state| found.locks().filter(|view| view.state == state).count();
-    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let time = now.get("2026-11-30T".len()..).unwrap_or_default();
+    let at = humantime::format_rfc3339_seconds(found.at).to_string();
+    let time = at.get("2026-11-30T".len()..).unwrap_or_default();
     let summary = format!(
         "{} held, {} waiting at {time}; every {}, q quits",
         count(State::Held),
         count(State::Waiting),
         humantime::format_duration(period)
     );
-    let trouble = trouble.map(|trouble| format!("{trouble}; trying again, this was before"));
+    let trouble = trouble.map(|trouble| format!("this was before, trying again: {trouble}"));
     let told = [summary]
         .into_iter()
         .chain(trouble)
