@@ -1,4 +1,4 @@
-//! The manual pages and completions that packagers install are what `cli.rs` says.
+//! The manual pages and completions that packagers install are what `src/cli` says.
 //!
 //! `PGLOCK_WRITE_ASSETS=1 cargo test assets` writes them anew.
 
@@ -13,9 +13,10 @@ use clap_mangen::Man;
 #[allow(
     dead_code,
     missing_docs,
+    unused_imports,
     reason = "only the command is built here, nothing is parsed"
 )]
-#[path = "../src/cli.rs"]
+#[path = "../src/cli/mod.rs"]
 mod cli;
 
 #[allow(dead_code, missing_docs, reason = "only the words are shown here")]
@@ -89,8 +90,8 @@ fn main_page(command: &Command) -> Vec<u8> {
     man.render_description_section(&mut page).unwrap();
     man.render_subcommands_section(&mut page).unwrap();
     man.render_options_section(&mut page).unwrap();
-    page.extend(definitions("EXIT STATUS", &cli::EXIT_STATUS));
-    page.extend(definitions("ENVIRONMENT", &cli::ENVIRONMENT));
+    page.extend(definitions("EXIT STATUS", &cli::sections::EXIT_STATUS));
+    page.extend(definitions("ENVIRONMENT", &cli::sections::ENVIRONMENT));
     page.extend(definitions("HASH SCHEMES", &schemes()));
     page.extend(definitions("PROGRAMS", &programs()));
     page.extend(fs::read(repository().join("man/sections.roff")).unwrap());
