@@ -192,6 +192,28 @@ fn no_table_makes_list_run_the_code_of_its_owner() {
     assert_eq!(ran, [""; 0]);
 }
 
+/// Its owner could make another of it between the question what there is and the one for its rows.
+#[test]
+fn a_table_of_another_role_is_not_looked_into() {
+    let server = Server::shared();
+    let database = server.database();
+    let owner = server.role("");
+    let mut session = server.client_as(&database, "postgres");
+    session
+        .batch_execute(&format!(
+            "CREATE SCHEMA jobs AUTHORIZATION {owner}; GRANT USAGE ON SCHEMA jobs TO PUBLIC;
+             SET ROLE {owner};
+             CREATE TABLE jobs.que_jobs (id bigint); INSERT INTO jobs.que_jobs VALUES (4815162342);
+             GRANT SELECT ON jobs.que_jobs TO PUBLIC; RESET ROLE"
+        ))
+        .unwrap();
+    hold(&mut session, "4815162342");
+    for (role, program) in [(owner.as_str(), Some("possibly Que")), ("postgres", None)] {
+        let programs = programs(&database, &["-U", role]);
+        assert_eq!(programs["4815162342"].as_deref(), program, "{role}");
+    }
+}
+
 #[test]
 fn a_temporary_table_of_another_session_hides_nobody() {
     let server = Server::shared();

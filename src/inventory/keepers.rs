@@ -63,8 +63,9 @@ const KEEPERS: [Keeper; 4] = [
 
 /// The keepers whose table this role may read and nobody is about to change, and the keys of Electric's slots.
 ///
-/// Anybody may give a table such a name, and reading it must run nothing of theirs as this role: it is an ordinary
-/// table in which neither columns, row security and parents nor what the planner looks at (indexes, constraints,
+/// Anybody may give a table such a name, and reading it must run nothing of theirs as this role. So table and schema
+/// belong to this role or to a superuser: whoever else could change the table between this question and the next. And it
+/// is an ordinary table in which neither columns, row security and parents nor what the planner looks at (indexes, constraints,
 /// statistics) lead to functions, operators or types that did not come with PostgreSQL, which alone `pg_depend` tells.
 const PRESENT: &str = "\
     SELECT current_database() AS database, k.keeper, format('%I.%I', n.nspname, c.relname) AS place, NULL AS key \
@@ -73,6 +74,12 @@ const PRESENT: &str = "\
         AND c.relkind = 'r' AND c.relpersistence <> 't' AND NOT c.relispartition AND NOT c.relrowsecurity \
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
     WHERE has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT') \
+    AND NOT EXISTS ( \
+        SELECT FROM pg_catalog.pg_roles o \
+        LEFT JOIN pg_catalog.pg_database d ON o.rolname = 'pg_database_owner' AND d.datname = current_database() \
+        LEFT JOIN pg_catalog.pg_roles b ON b.oid = d.datdba \
+        WHERE o.oid IN (c.relowner, n.nspowner) \
+        AND NOT coalesce(b.rolsuper, o.rolsuper) AND coalesce(b.rolname, o.rolname) <> current_user) \
     AND (SELECT count(DISTINCT split_part(wanted, ':', 1)) FROM unnest(k.columns::text[]) AS wanted) = ( \
         SELECT count(*) FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
         WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.attgenerated <> 'v' \
