@@ -324,3 +324,33 @@ fn in_a_transaction_the_locks_of_another_database_do_not_count() {
     ran.assert_code(0).assert_stdout("ran\n").assert_stderr("");
     holder.let_go().assert_code(0);
 }
+
+/// Two with places in several queues, each ahead of the other in one, and what both lack stays held.
+#[test]
+fn waiters_with_crossed_places_do_not_tell_one_another_for_ever() {
+    let server = Server::start();
+    let mut client = server.client();
+    let scarce = Pglock::new(&server).hold("scarce");
+    let first = Pglock::new(&server).hold("cross-1");
+    let words = [
+        "run", "--also", "cross-1", "--also", "cross-2", "scarce", "true",
+    ];
+    let waiting: Vec<Running> = (0..6)
+        .map(|_| Pglock::new(&server).args(words).spawn())
+        .collect();
+    until("their tickets", || tickets(&mut client) == 18);
+    first.let_go().assert_code(0);
+    // What they ask of the server is counted when it has been told.
+    let asked = |client: &mut postgres::Client| {
+        let count = "SELECT xact_commit FROM pg_stat_database WHERE datname = 'postgres'";
+        client.query_one(count, &[]).unwrap().get::<_, i64>(0)
+    };
+    let (before, begun) = (asked(&mut client), Instant::now());
+    until("a few seconds", || begun.elapsed() > Duration::from_secs(4));
+    let more = asked(&mut client) - before;
+    assert!(more < 200, "{more} statements in 4 s");
+    scarce.let_go().assert_code(0);
+    for waiter in waiting {
+        waiter.wait().assert_code(0).assert_stderr("");
+    }
+}

@@ -487,3 +487,28 @@ fn hold(database: &str, options: &[&str], name: &str) -> Running {
 fn client(database: &str) -> Client {
     Server::shared().client_as(database, "postgres")
 }
+
+#[test]
+fn whom_nobody_can_ask_was_said_to_have_been_asked() {
+    let server = Server::start();
+    let role = server.role("");
+    let holder = Pglock::new(&server).hold("unasked");
+    let mut stranger = server.client_as("postgres", &role);
+    let called = "SELECT application_name, pid FROM pg_stat_activity WHERE application_name LIKE 'pglock: unasked %'";
+    let row = stranger.query_one(called, &[]).unwrap();
+    let (name, pid): (String, i32) = (row.get(0), row.get(1));
+    // As the README and the source tell it: anybody can take that lock.
+    let digest = format!(
+        "SELECT pg_advisory_lock(('x' || left(encode(sha256(convert_to('pglock release {name}', 'UTF8')), 'hex'), 8))::bit(32)::int, {pid})"
+    );
+    stranger.batch_execute(&digest).unwrap();
+    let asked = Pglock::new(&server).args(["release", "unasked"]).run();
+    asked
+        .assert_code(75)
+        .assert_one_message()
+        .assert_stderr_has(
+            "; it cannot be asked, as somebody holds the lock that asks; --force ends its session",
+        );
+    drop(stranger);
+    holder.let_go().assert_code(0).assert_stderr("");
+}

@@ -1,5 +1,6 @@
 //! Waiting in line for a lock that somebody else holds.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -19,7 +20,15 @@ struct Standing {
     session: Session,
     line: Line,
     turn: Turn,
-    /// The classes of the queues whose locks were free at the last look; `None` before the first.
+    news: Classes,
+}
+
+/// The classes of the queues in which something is to be passed on: only where it was told, or two with places in several
+/// queues would tell one another for ever.
+#[derive(Default)]
+struct Classes {
+    told: BTreeSet<i32>,
+    /// Where the lock was free at the last look; `None` before the first.
     free: Option<Vec<i32>>,
 }
 
@@ -97,7 +106,7 @@ impl Applicant<'_> {
                         session,
                         line,
                         turn,
-                        free: None,
+                        news: Classes::default(),
                     };
                     return Ok(ControlFlow::Continue((standing, ahead)));
                 }
@@ -125,13 +134,13 @@ impl Applicant<'_> {
                 let look = standing.session.look(self.request, &standing.line);
                 let look = self.unless_stopped(look).await?;
                 look.map_continue(|look| {
-                    standing.free = Some(look.free.clone());
+                    standing.news.free = Some(look.free.clone());
                     Heard::Looked(look)
                 })
             }
             What::PassOn => {
-                let free = standing.free.take();
-                let passed = standing.session.pass_on(&standing.line, free.as_deref());
+                let classes = std::mem::take(&mut standing.news).where_to_pass_on();
+                let passed = standing.session.pass_on(&standing.line, &classes);
                 let passed = self.unless_stopped(passed).await?;
                 passed.map_continue(|()| Heard::PassedOn)
             }
@@ -156,7 +165,7 @@ impl Applicant<'_> {
             session,
             line,
             turn,
-            free: _,
+            news,
         } = standing;
         let wait = Wait::InLine(line.clone());
         let session = match self.try_lock(session, &wait).await? {
@@ -184,7 +193,7 @@ impl Applicant<'_> {
             session,
             line,
             turn,
-            free: None,
+            news,
         };
         Ok(ControlFlow::Continue((standing, Heard::Busy)))
     }
@@ -192,7 +201,8 @@ impl Applicant<'_> {
 
 impl Standing {
     /// What that means for this place.
-    fn heard(&self, told: Option<Told>) -> Heard {
+    fn heard(&mut self, told: Option<Told>) -> Heard {
+        self.news.told.extend(told.map(|told| told.first.class));
         let ([mine], Some(told)) = (&self.line.tickets[..], told) else {
             return Heard::ToldSomething;
         };
@@ -217,6 +227,14 @@ impl Standing {
             Stop::Signal(signal) if left.is_err() => Acquired::Interrupted(signal),
             stop => stop.end(self.session, Some(ahead)).await,
         }
+    }
+}
+
+impl Classes {
+    fn where_to_pass_on(self) -> BTreeSet<i32> {
+        let Self { mut told, free } = self;
+        told.retain(|class| free.as_ref().is_none_or(|free| free.contains(class)));
+        told
     }
 }
 

@@ -116,9 +116,12 @@ impl Turn {
             }
             Heard::Looked(look) => self.looked(&look),
             Heard::Announced => after(COURTESY, What::Look),
-            Heard::Busy if self.is_to_pass_on => self.pass_on(),
-            Heard::Busy | Heard::PassedOn if self.ahead > 0 => self.look_later(),
-            Heard::Busy | Heard::PassedOn => self.try_later(),
+            Heard::Busy if self.is_to_pass_on => now(What::PassOn),
+            Heard::Busy => self.later(),
+            Heard::PassedOn => {
+                self.is_to_pass_on = false;
+                self.later()
+            }
         })
     }
 
@@ -136,14 +139,17 @@ impl Turn {
                 self.seen_idle = Some(look.first);
                 now(What::Announce)
             }
-            false if self.is_to_pass_on => self.pass_on(),
+            false if self.is_to_pass_on => now(What::PassOn),
             false => self.look_later(),
         }
     }
 
-    fn pass_on(&mut self) -> Next {
-        self.is_to_pass_on = false;
-        now(What::PassOn)
+    fn later(&mut self) -> Next {
+        if self.ahead > 0 {
+            self.look_later()
+        } else {
+            self.try_later()
+        }
     }
 
     fn try_later(&mut self) -> Next {

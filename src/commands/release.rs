@@ -156,6 +156,10 @@ impl Work {
             match notice {
                 Notice::Given => self.targets.push(target),
                 Notice::AlreadyGone => {}
+                Notice::Prevented => tally.still_held.push(format!(
+                    "{}; it cannot be asked, as somebody holds the lock that asks; --force ends its session",
+                    target.described
+                )),
                 Notice::Denied(help) => tally.denied.push(format!("permission denied: {help}")),
             }
         }

@@ -36,11 +36,11 @@ pub async fn ask(session: &mut Session, holder: &LockView) -> anyhow::Result<Not
             return Ok(Notice::Denied(what_would_help(session, holder).await?));
         }
         if row.get("asked") == Some("t") {
-            break;
+            return Ok(Notice::Given);
         }
         sleep(TRY_AGAIN).await;
     }
-    Ok(Notice::Given)
+    Ok(Notice::Prevented)
 }
 
 /// Whether the holder that was asked still holds the lock: not another pglock on the same backend of a pooler.

@@ -13,6 +13,8 @@ pub enum Notice {
     AlreadyGone,
     /// The server refuses; what would help.
     Denied(String),
+    /// Somebody keeps everybody from asking.
+    Prevented,
 }
 
 /// Terminates the session of `holder` if it still holds that very lock: look-up and termination are one

@@ -45,59 +45,30 @@ pub fn from_rows(rows: Vec<Row>) -> Vec<LockView> {
     views
 }
 
-/// Names the lock for sessions that do not name it as those do that do, where these agree.
+/// Names the lock for sessions that do not name it as those do that do, where these agree; by pglock's own rule only, by
+/// which nobody finds a name for the key of another lock.
 fn share_names(views: &mut [LockView]) {
     let place = |view: &LockView| (view.database.clone(), view.key);
-    let mut names: HashMap<_, Option<Called>> = HashMap::new();
-    for (view, name) in views
-        .iter()
-        .filter_map(|view| Some((view, Called::of(view)?)))
-    {
+    let mut names: HashMap<_, Option<LockName>> = HashMap::new();
+    for view in views.iter().filter(|view| view.lock_key == view.key) {
+        let Some(name) = view.lock_name.as_ref().filter(|name| name.rule.is_own()) else {
+            continue;
+        };
         let known = names
             .entry(place(view))
             .or_insert_with(|| Some(name.clone()));
-        if known.as_ref() != Some(&name) {
+        if known.as_ref() != Some(name) {
             *known = None;
         }
     }
     if names.is_empty() {
         return;
     }
-    for view in views.iter_mut().filter(|view| view.lock_name.is_none()) {
+    let unnamed = |view: &&mut LockView| view.lock_name.is_none() && view.lock_key == view.key;
+    for view in views.iter_mut().filter(unnamed) {
         if let Some(Some(name)) = names.get(&place(view)) {
-            name.clone().give_to(view);
+            view.call(name.clone());
         }
-    }
-}
-
-/// How a session names a lock.
-#[derive(Clone, PartialEq)]
-struct Called {
-    name: LockName,
-    lock_key: ShownKey,
-    slot: Option<u32>,
-    slots: Option<u32>,
-}
-
-impl Called {
-    fn of(view: &LockView) -> Option<Self> {
-        Some(Self {
-            name: view.lock_name.clone()?,
-            lock_key: view.lock_key,
-            slot: view.slot,
-            slots: view.slots,
-        })
-    }
-
-    fn give_to(self, view: &mut LockView) {
-        let Self {
-            name,
-            lock_key,
-            slot,
-            slots,
-        } = self;
-        (view.lock_key, view.slot, view.slots) = (lock_key, slot, slots);
-        view.call(name);
     }
 }
 

@@ -45,7 +45,7 @@ impl Attention {
 
     /// The answer to one heartbeat. A server that has no room for another lock can still prove those that are held.
     pub async fn beat(&self, session: &Session) -> Result<Vec<SimpleQueryMessage>, Error> {
-        match session.ask(&self.heartbeat, None).await {
+        match session.ask(&self.heartbeat, self.undo).await {
             Err(error) if error.code().is_some_and(connection::is_full) => {
                 self.undo(session).await;
                 session.ask(&self.plain_heartbeat, None).await
@@ -60,7 +60,7 @@ impl Attention {
         let Some(listener) = &self.listener else {
             return;
         };
-        match session.ask(&self.who_asks, None).await {
+        match session.ask(&self.who_asks, self.undo).await {
             Ok(messages) => {
                 let all = Asking::read(messages).into_iter();
                 let mut new = all.filter(|asking| self.told.insert(asking.clone()));

@@ -162,12 +162,10 @@ impl HeldLock {
             match timeout_at(sent + limit, self.beat()).await {
                 Ok(Ok(held)) => {
                     self.proven = sent;
-                    if matches!(held, Held::Asked)
-                        && timeout(limit, self.attention.hear(&self.session))
-                            .await
-                            .is_err()
-                    {
-                        return no_answer_within(limit);
+                    if matches!(held, Held::Asked) {
+                        // Who asks may be anybody, and must not end the lock by that: the next heartbeat shows what is
+                        // wrong, if anything is.
+                        let _ = timeout(limit, self.attention.hear(&self.session)).await;
                     }
                 }
                 Ok(Err(cause)) => return cause,
@@ -192,8 +190,11 @@ impl HeldLock {
     /// The same, and keeps the session.
     pub async fn free(mut self) -> Result<Session, String> {
         let released = async {
-            let answer = self.session.ask(&self.release, None).await;
-            judge(&mut self.session, answer).await
+            match self.session.ask(&self.release, None).await {
+                // It was held, and is free; a server without room cannot tell who waits.
+                Err(error) if error.code().is_some_and(connection::is_full) => Ok(Held::Awaited),
+                answer => judge(&mut self.session, answer).await,
+            }
         };
         match timeout(RELEASE_DEADLINE, released).await {
             Ok(Ok(Held::Unawaited | Held::Asked)) => Ok(self.session),

@@ -1,5 +1,6 @@
 //! Waiting in line: joining the queue of a lock, looking at it, and being told.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -102,9 +103,9 @@ impl Session {
         Err(Fault::CannotConnect.error(format!("the connection was lost: {cause}")))
     }
 
-    /// Has those who are behind look, in the queues of these classes, or in all.
-    pub async fn pass_on(&mut self, line: &Line, classes: Option<&[i32]>) -> anyhow::Result<()> {
-        let is_meant = |ticket: &&Ticket| classes.is_none_or(|all| all.contains(&ticket.class));
+    /// Has those who are behind look, in the queues of these classes.
+    pub async fn pass_on(&mut self, line: &Line, classes: &BTreeSet<i32>) -> anyhow::Result<()> {
+        let is_meant = |ticket: &&Ticket| classes.contains(&ticket.class);
         let mut places = line.tickets.iter().filter(is_meant).peekable();
         if places.peek().is_none() {
             return Ok(());
