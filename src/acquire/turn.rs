@@ -14,8 +14,10 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const IN_FRONT: u32 = 10;
 const PAUSE_IN_FRONT: u32 = 2;
 const PAUSE_FURTHER_BACK: u32 = 5;
-/// What the second in line leaves the first, once both were told that the lock is free.
+/// What the second in line leaves the first, once both were told that the lock is free; those further back leave more,
+/// so that they come after it if the first does nothing.
 const COURTESY: Duration = Duration::from_millis(250);
+const MOST_COURTEOUS: u32 = 3;
 
 /// What to do, and after how long, unless something is heard meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +72,8 @@ pub struct Turn {
     ahead: u32,
     /// What was told is for others to know, if it was in vain.
     is_to_pass_on: bool,
-    /// The lock was free, and this ticket the first, which is to have a moment's time before the next look.
-    seen_idle: Option<i64>,
+    /// The lock was free, this ticket the first, and so many ahead, who are to have a moment's time before the next look.
+    seen_idle: Option<(i64, u32)>,
     tries: u8,
 }
 
@@ -96,9 +98,10 @@ impl Turn {
                 now(if ahead == 0 { What::Try } else { What::Look })
             }
             // Who is told it again and again must not wait for ever.
-            Heard::ToldIsOf { first } if self.seen_idle == Some(first) => return None,
+            Heard::ToldIsOf { first } if self.seen_idle == Some((first, 1)) => return None,
             Heard::ToldIsOf { first } => {
-                self.seen_idle = Some(first);
+                // Only the first two are told.
+                self.seen_idle = Some((first, 1));
                 after(COURTESY, What::Look)
             }
             Heard::ToldIsMine { is_particular } => {
@@ -115,7 +118,7 @@ impl Turn {
                 now(What::Look)
             }
             Heard::Looked(look) => self.looked(&look),
-            Heard::Announced => after(COURTESY, What::Look),
+            Heard::Announced => after(COURTESY * self.ahead.clamp(1, MOST_COURTEOUS), What::Look),
             Heard::Busy if self.is_to_pass_on => now(What::PassOn),
             Heard::Busy => self.later(),
             Heard::PassedOn => {
@@ -128,15 +131,16 @@ impl Turn {
     fn looked(&mut self, look: &Look) -> Next {
         self.ahead = look.ahead;
         let had_time = self.seen_idle.take();
+        let now_ahead = (look.first, look.ahead);
         if look.ahead == 0 && (look.is_free || !self.wants_more) {
             return now(What::Try);
         }
         match look.is_free {
             // Whoever is ahead had time to take it: it is stopped, or cut off, or waits for more.
-            true if had_time == Some(look.first) => now(What::Try),
+            true if had_time == Some(now_ahead) => now(What::Try),
             // Nobody may have been told: the holder was killed, or is no pglock.
             true => {
-                self.seen_idle = Some(look.first);
+                self.seen_idle = Some(now_ahead);
                 now(What::Announce)
             }
             false if self.is_to_pass_on => now(What::PassOn),
@@ -247,16 +251,16 @@ mod tests {
             &[
                 (Heard::Joined { ahead: 4 }, Some(now(What::Look))),
                 (looked(4, true), Some(now(What::Announce))),
-                (Heard::Announced, Some(after(COURTESY, What::Look))),
-                (OF_THE_FIRST, None),
+                (Heard::Announced, Some(after(3 * COURTESY, What::Look))),
+                (Heard::ToldSomething, None),
                 (looked(4, true), Some(now(What::Try))),
             ],
         );
     }
 
-    /// The lock that is free now is another's to take than the one that was free before.
+    /// Somebody was served meanwhile: it is another's turn now.
     #[test]
-    fn one_behind_another_that_has_just_become_the_first_does_not_overtake() {
+    fn one_behind_another_whose_turn_has_just_come_does_not_overtake() {
         assert_course(
             Turn::new(false),
             &[
@@ -268,6 +272,18 @@ mod tests {
                 (looked(1, true), Some(now(What::Announce))),
                 (Heard::Announced, Some(after(COURTESY, What::Look))),
                 (looked(1, false), Some(after(LOOK_AGAIN, What::Look))),
+            ],
+        );
+        // The first is stopped, and those between are served.
+        assert_course(
+            Turn::new(false),
+            &[
+                (Heard::Joined { ahead: 3 }, Some(now(What::Look))),
+                (looked(3, true), Some(now(What::Announce))),
+                (Heard::Announced, Some(after(3 * COURTESY, What::Look))),
+                (looked(2, true), Some(now(What::Announce))),
+                (Heard::Announced, Some(after(2 * COURTESY, What::Look))),
+                (looked(2, true), Some(now(What::Try))),
             ],
         );
     }
