@@ -111,28 +111,12 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__check)
-            opts="-N -d -h -p -U -W -? --namespace --scope --lease --json --dbname --host --port --username --password --no-password --help"
+            opts="-d -h -p -U -W -? -N --dbname --host --port --username --password --no-password --help --namespace --scope --lease --json"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --namespace)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -N)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --scope)
-                    COMPREPLY=($(compgen -W "session transaction" -- "${cur}"))
-                    return 0
-                    ;;
-                --lease)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --dbname)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -162,6 +146,22 @@ _pglock() {
                     return 0
                     ;;
                 -U)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --namespace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -N)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --scope)
+                    COMPREPLY=($(compgen -W "session transaction" -- "${cur}"))
+                    return 0
+                    ;;
+                --lease)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -285,32 +285,12 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__key)
-            opts="-N -d -h -p -U -W -? --namespace --raw --hash --as --all --check --dbname --host --port --username --password --no-password --help"
+            opts="-d -h -p -U -W -? -N --dbname --host --port --username --password --no-password --help --namespace --raw --hash --as --all --check"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --namespace)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -N)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --hash)
-                    COMPREPLY=($(compgen -W "sha256 sha256-le sha224 sha1 sha1-le md5 hashtext hashtextextended crc32 crc32-signed fnv1-32 fnv1a-32 fnv1-64 fnv1a-64 java dotnet djb2x djb2x-reversed blake2b advisory-lock closure-tree distributed-lock django-pglock django-pglocks heimdall jakm-pglock oca-connector pals pg-lock pglocker sqlalchemy-dlock sqlx symfony with-advisory-lock yii" -- "${cur}"))
-                    return 0
-                    ;;
-                --as)
-                    COMPREPLY=($(compgen -W "rails-migrations golang-migrate golang-migrate-instance grafana goose tern atlas sqlx-migrate sqlx-test prisma-migrate prisma-next node-pg-migrate graphile-migrate kysely postgres-migrations sqitch sequel ecto pgroll reshape flyway liquibase-sessionlock evolve remind101-migrate pinejs boundary dbos warehouse authentik label-studio good-job good-job-process pg-boss graphile-worker-rs-sweep pgqueuer hatchet airflow message-db inst-jobs n8n marten marten-sharded marten-shard wolverine wolverine-scheduled wolverine-tables rails-event-store emmett concourse-component concourse terraform-workspace opentofu-workspace supabase-storage supabase-storage-object supabase-storage-prefix supabase-auth electric sequin-partition spicedb coder immich netbox awx pulp pulp-resource odoo-registry rudderstack rudderstack-sources firefly medusa pg-partman pg-partman-data-proc pg-partman-undo-proc pg-repack pgmq wal-g wal-g-greenplum pgbackrest pgwatch pgwatch-metric promscale" -- "${cur}"))
-                    return 0
-                    ;;
-                --check)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --dbname)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -343,6 +323,26 @@ _pglock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --namespace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -N)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --hash)
+                    COMPREPLY=($(compgen -W "sha256 sha256-le sha224 sha1 sha1-le md5 hashtext hashtextextended crc32 crc32-signed fnv1-32 fnv1a-32 fnv1-64 fnv1a-64 java dotnet djb2x djb2x-reversed blake2b advisory-lock closure-tree distributed-lock django-pglock django-pglocks heimdall jakm-pglock oca-connector pals pg-lock pglocker sqlalchemy-dlock sqlx symfony with-advisory-lock yii" -- "${cur}"))
+                    return 0
+                    ;;
+                --as)
+                    COMPREPLY=($(compgen -W "rails-migrations golang-migrate golang-migrate-instance grafana goose tern atlas sqlx-migrate sqlx-test prisma-migrate prisma-next node-pg-migrate graphile-migrate kysely postgres-migrations sqitch sequel ecto pgroll reshape flyway liquibase-sessionlock evolve remind101-migrate pinejs boundary dbos warehouse authentik label-studio good-job good-job-process pg-boss graphile-worker-rs-sweep pgqueuer hatchet airflow message-db inst-jobs n8n marten marten-sharded marten-shard wolverine wolverine-scheduled wolverine-tables rails-event-store emmett concourse-component concourse terraform-workspace opentofu-workspace supabase-storage supabase-storage-object supabase-storage-prefix supabase-auth electric sequin-partition spicedb coder immich netbox awx pulp pulp-resource odoo-registry rudderstack rudderstack-sources firefly medusa pg-partman pg-partman-data-proc pg-partman-undo-proc pg-repack pgmq wal-g wal-g-greenplum pgbackrest pgwatch pgwatch-metric promscale" -- "${cur}"))
+                    return 0
+                    ;;
+                --check)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -351,12 +351,44 @@ _pglock() {
             return 0
             ;;
         pglock__subcmd__list)
-            opts="-N -a -q -d -h -p -U -W -? --namespace --raw --hash --as --format --json --wide --tree --watch --all-databases --quiet --dbname --host --port --username --password --no-password --help"
+            opts="-d -h -p -U -W -? -N -a -q --dbname --host --port --username --password --no-password --help --namespace --raw --hash --as --format --json --wide --tree --watch --all-databases --quiet"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --dbname)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -d)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -h)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -p)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --username)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -U)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --namespace)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -381,6 +413,20 @@ _pglock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        pglock__subcmd__release)
+            opts="-d -h -p -U -W -? -N -f -y --dbname --host --port --username --password --no-password --help --namespace --raw --hash --as --force --yes --dry-run --pid --timeout"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --dbname)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -413,20 +459,6 @@ _pglock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        pglock__subcmd__release)
-            opts="-N -f -y -d -h -p -U -W -? --namespace --raw --hash --as --force --yes --dry-run --pid --timeout --dbname --host --port --username --password --no-password --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
                 --namespace)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -451,6 +483,20 @@ _pglock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        pglock__subcmd__run)
+            opts="-d -h -p -U -W -? -w -n -N -E -s -c -o -q -v --dbname --host --port --username --password --no-password --help --timeout --nonblock --max-waiters --namespace --raw --hash --as --conflict-exit-code --shared --command --scope --lease --grace --also --slots --token --hold-at-least --max-runtime --jitter --close --on-lost --quiet --verbose"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --dbname)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -483,20 +529,6 @@ _pglock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        pglock__subcmd__run)
-            opts="-w -n -N -E -s -c -o -q -v -d -h -p -U -W -? --timeout --nonblock --max-waiters --namespace --raw --hash --as --conflict-exit-code --shared --command --scope --lease --grace --also --slots --token --hold-at-least --max-runtime --jitter --close --on-lost --quiet --verbose --dbname --host --port --username --password --no-password --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
                 --timeout)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -577,6 +609,20 @@ _pglock() {
                     COMPREPLY=($(compgen -W "stop warn" -- "${cur}"))
                     return 0
                     ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        pglock__subcmd__try)
+            opts="-d -h -p -U -W -? -N -E -s -c -o -q -v --dbname --host --port --username --password --no-password --help --namespace --raw --hash --as --conflict-exit-code --shared --command --scope --lease --grace --also --slots --token --hold-at-least --max-runtime --jitter --close --on-lost --quiet --verbose"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --dbname)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -609,20 +655,6 @@ _pglock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        pglock__subcmd__try)
-            opts="-N -E -s -c -o -q -v -d -h -p -U -W -? --namespace --raw --hash --as --conflict-exit-code --shared --command --scope --lease --grace --also --slots --token --hold-at-least --max-runtime --jitter --close --on-lost --quiet --verbose --dbname --host --port --username --password --no-password --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
                 --namespace)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -689,38 +721,6 @@ _pglock() {
                     ;;
                 --on-lost)
                     COMPREPLY=($(compgen -W "stop warn" -- "${cur}"))
-                    return 0
-                    ;;
-                --dbname)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -d)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --host)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -h)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --port)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -p)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --username)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -U)
-                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 *)

@@ -39,6 +39,10 @@ complete -c pglock -n "__fish_pglock_needs_command" -f -a "release" -d 'Free a l
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "key" -d 'Print the key of each NAME, one a line; needs no server'
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "check" -d 'Say whether this connection is fit to hold locks'
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s p -l port -d 'Server port' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s U -l username -d 'Role to connect as' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s w -l timeout -d 'Wait at most this long for connection and lock together; 0 is like `try`' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l max-waiters -d 'Do not join the queue if N others already wait; exit with 75' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
@@ -171,10 +175,9 @@ complete -c pglock -n "__fish_pglock_using_subcommand run" -l max-runtime -d 'St
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l jitter -d 'Wait a random time up to this before connecting' -r
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l on-lost -d 'What to do with COMMAND when the lock is lost while it runs' -r -f -a "stop\t'TERM to everything of it, KILL after the grace'
 warn\t'Say so, and let it finish'"
-complete -c pglock -n "__fish_pglock_using_subcommand run" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
-complete -c pglock -n "__fish_pglock_using_subcommand run" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
-complete -c pglock -n "__fish_pglock_using_subcommand run" -s p -l port -d 'Server port' -r
-complete -c pglock -n "__fish_pglock_using_subcommand run" -s U -l username -d 'Role to connect as' -r
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s W -l password -d 'Ask for the password before connecting, even if one is known'
+complete -c pglock -n "__fish_pglock_using_subcommand run" -l no-password -d 'Never ask for a password'
+complete -c pglock -n "__fish_pglock_using_subcommand run" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s n -l nonblock -d 'Do not wait: like `try`'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s s -l shared -d 'Take a shared lock: many shared holders at once, or one exclusive'
@@ -182,9 +185,10 @@ complete -c pglock -n "__fish_pglock_using_subcommand run" -l token -d 'Give COM
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s o -l close -d 'No guardian: if pglock is killed with -9 the lock goes at once'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s q -l quiet -d 'No message when the lock was not obtained'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s v -l verbose -d 'Say on standard error what is done, with times'
-complete -c pglock -n "__fish_pglock_using_subcommand run" -s W -l password -d 'Ask for the password before connecting, even if one is known'
-complete -c pglock -n "__fish_pglock_using_subcommand run" -l no-password -d 'Never ask for a password'
-complete -c pglock -n "__fish_pglock_using_subcommand run" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
+complete -c pglock -n "__fish_pglock_using_subcommand try" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -s p -l port -d 'Server port' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -s U -l username -d 'Role to connect as' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l hash -d 'Turn NAME into a key as other software does [default: sha256]' -r -f -a "sha256\t'first 8 bytes of SHA-256; with -N the first 4 of each; the default'
 sha256-le\t'first 8 bytes of SHA-256, little-endian (Emmett, Guava\'s asLong)'
@@ -315,19 +319,19 @@ complete -c pglock -n "__fish_pglock_using_subcommand try" -l max-runtime -d 'St
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l jitter -d 'Wait a random time up to this before connecting' -r
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l on-lost -d 'What to do with COMMAND when the lock is lost while it runs' -r -f -a "stop\t'TERM to everything of it, KILL after the grace'
 warn\t'Say so, and let it finish'"
-complete -c pglock -n "__fish_pglock_using_subcommand try" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
-complete -c pglock -n "__fish_pglock_using_subcommand try" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
-complete -c pglock -n "__fish_pglock_using_subcommand try" -s p -l port -d 'Server port' -r
-complete -c pglock -n "__fish_pglock_using_subcommand try" -s U -l username -d 'Role to connect as' -r
+complete -c pglock -n "__fish_pglock_using_subcommand try" -s W -l password -d 'Ask for the password before connecting, even if one is known'
+complete -c pglock -n "__fish_pglock_using_subcommand try" -l no-password -d 'Never ask for a password'
+complete -c pglock -n "__fish_pglock_using_subcommand try" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s s -l shared -d 'Take a shared lock: many shared holders at once, or one exclusive'
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l token -d 'Give COMMAND a fencing token in PGLOCK_TOKEN'
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s o -l close -d 'No guardian: if pglock is killed with -9 the lock goes at once'
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s q -l quiet -d 'No message when the lock was not obtained'
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s v -l verbose -d 'Say on standard error what is done, with times'
-complete -c pglock -n "__fish_pglock_using_subcommand try" -s W -l password -d 'Ask for the password before connecting, even if one is known'
-complete -c pglock -n "__fish_pglock_using_subcommand try" -l no-password -d 'Never ask for a password'
-complete -c pglock -n "__fish_pglock_using_subcommand try" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
+complete -c pglock -n "__fish_pglock_using_subcommand list" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
+complete -c pglock -n "__fish_pglock_using_subcommand list" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
+complete -c pglock -n "__fish_pglock_using_subcommand list" -s p -l port -d 'Server port' -r
+complete -c pglock -n "__fish_pglock_using_subcommand list" -s U -l username -d 'Role to connect as' -r
 complete -c pglock -n "__fish_pglock_using_subcommand list" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
 complete -c pglock -n "__fish_pglock_using_subcommand list" -l hash -d 'Turn NAME into a key as other software does [default: sha256]' -r -f -a "sha256\t'first 8 bytes of SHA-256; with -N the first 4 of each; the default'
 sha256-le\t'first 8 bytes of SHA-256, little-endian (Emmett, Guava\'s asLong)'
@@ -450,19 +454,19 @@ json\t'One array; the keys are stable'
 csv\t'RFC 4180, with a header line'
 prometheus\t'OpenMetrics text: holders, waiters and their seconds by lock, as for the node exporter\'s textfile collector'"
 complete -c pglock -n "__fish_pglock_using_subcommand list" -l watch -d 'Look again every SECONDS [default: 2], until q or Ctrl-C' -r
-complete -c pglock -n "__fish_pglock_using_subcommand list" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
-complete -c pglock -n "__fish_pglock_using_subcommand list" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
-complete -c pglock -n "__fish_pglock_using_subcommand list" -s p -l port -d 'Server port' -r
-complete -c pglock -n "__fish_pglock_using_subcommand list" -s U -l username -d 'Role to connect as' -r
+complete -c pglock -n "__fish_pglock_using_subcommand list" -s W -l password -d 'Ask for the password before connecting, even if one is known'
+complete -c pglock -n "__fish_pglock_using_subcommand list" -l no-password -d 'Never ask for a password'
+complete -c pglock -n "__fish_pglock_using_subcommand list" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -l json -d 'The same as --format json'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -l wide -d 'More columns: application, client, database, blocked by'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -l tree -d 'Draw each waiter beneath one that it waits for, and what it holds itself beneath that'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -s a -l all-databases -d 'Locks of all databases of the server, not only of the current one'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -s q -l quiet -d 'No output: exit 0 when a lock is held, 1 when none is'
-complete -c pglock -n "__fish_pglock_using_subcommand list" -s W -l password -d 'Ask for the password before connecting, even if one is known'
-complete -c pglock -n "__fish_pglock_using_subcommand list" -l no-password -d 'Never ask for a password'
-complete -c pglock -n "__fish_pglock_using_subcommand list" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
+complete -c pglock -n "__fish_pglock_using_subcommand release" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
+complete -c pglock -n "__fish_pglock_using_subcommand release" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
+complete -c pglock -n "__fish_pglock_using_subcommand release" -s p -l port -d 'Server port' -r
+complete -c pglock -n "__fish_pglock_using_subcommand release" -s U -l username -d 'Role to connect as' -r
 complete -c pglock -n "__fish_pglock_using_subcommand release" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
 complete -c pglock -n "__fish_pglock_using_subcommand release" -l hash -d 'Turn NAME into a key as other software does [default: sha256]' -r -f -a "sha256\t'first 8 bytes of SHA-256; with -N the first 4 of each; the default'
 sha256-le\t'first 8 bytes of SHA-256, little-endian (Emmett, Guava\'s asLong)'
@@ -582,17 +586,17 @@ pgwatch-metric\t'pgwatch'
 promscale\t'Promscale'"
 complete -c pglock -n "__fish_pglock_using_subcommand release" -l pid -d 'Only the holder with this backend process ID' -r
 complete -c pglock -n "__fish_pglock_using_subcommand release" -l timeout -d 'Wait at most this long until the lock is really gone [default: 30s]' -r
-complete -c pglock -n "__fish_pglock_using_subcommand release" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
-complete -c pglock -n "__fish_pglock_using_subcommand release" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
-complete -c pglock -n "__fish_pglock_using_subcommand release" -s p -l port -d 'Server port' -r
-complete -c pglock -n "__fish_pglock_using_subcommand release" -s U -l username -d 'Role to connect as' -r
+complete -c pglock -n "__fish_pglock_using_subcommand release" -s W -l password -d 'Ask for the password before connecting, even if one is known'
+complete -c pglock -n "__fish_pglock_using_subcommand release" -l no-password -d 'Never ask for a password'
+complete -c pglock -n "__fish_pglock_using_subcommand release" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
 complete -c pglock -n "__fish_pglock_using_subcommand release" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
 complete -c pglock -n "__fish_pglock_using_subcommand release" -s f -l force -d 'Terminate the holders\' sessions at once, those of pglock too'
 complete -c pglock -n "__fish_pglock_using_subcommand release" -s y -l yes -d 'End sessions of other programs without a question; a pglock is still asked to stop'
 complete -c pglock -n "__fish_pglock_using_subcommand release" -l dry-run -d 'Show what it would do with whom, and do nothing'
-complete -c pglock -n "__fish_pglock_using_subcommand release" -s W -l password -d 'Ask for the password before connecting, even if one is known'
-complete -c pglock -n "__fish_pglock_using_subcommand release" -l no-password -d 'Never ask for a password'
-complete -c pglock -n "__fish_pglock_using_subcommand release" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
+complete -c pglock -n "__fish_pglock_using_subcommand key" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
+complete -c pglock -n "__fish_pglock_using_subcommand key" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
+complete -c pglock -n "__fish_pglock_using_subcommand key" -s p -l port -d 'Server port' -r
+complete -c pglock -n "__fish_pglock_using_subcommand key" -s U -l username -d 'Role to connect as' -r
 complete -c pglock -n "__fish_pglock_using_subcommand key" -s N -l namespace -d 'Put NAME into this namespace: the two-integer form of the key' -r
 complete -c pglock -n "__fish_pglock_using_subcommand key" -l hash -d 'Turn NAME into a key as other software does [default: sha256]' -r -f -a "sha256\t'first 8 bytes of SHA-256; with -N the first 4 of each; the default'
 sha256-le\t'first 8 bytes of SHA-256, little-endian (Emmett, Guava\'s asLong)'
@@ -711,27 +715,23 @@ pgwatch\t'pgwatch'
 pgwatch-metric\t'pgwatch'
 promscale\t'Promscale'"
 complete -c pglock -n "__fish_pglock_using_subcommand key" -l check -d 'Look for names that share a key, among those in FILE, one a line; - is standard input' -r -F
-complete -c pglock -n "__fish_pglock_using_subcommand key" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
-complete -c pglock -n "__fish_pglock_using_subcommand key" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
-complete -c pglock -n "__fish_pglock_using_subcommand key" -s p -l port -d 'Server port' -r
-complete -c pglock -n "__fish_pglock_using_subcommand key" -s U -l username -d 'Role to connect as' -r
-complete -c pglock -n "__fish_pglock_using_subcommand key" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
-complete -c pglock -n "__fish_pglock_using_subcommand key" -l all -d 'A table of the keys that all schemes of --hash give NAME'
 complete -c pglock -n "__fish_pglock_using_subcommand key" -s W -l password -d 'Ask for the password before connecting, even if one is known'
 complete -c pglock -n "__fish_pglock_using_subcommand key" -l no-password -d 'Never ask for a password'
 complete -c pglock -n "__fish_pglock_using_subcommand key" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
-complete -c pglock -n "__fish_pglock_using_subcommand check" -s N -l namespace -d 'Check where the locks of this namespace live; PGLOCK_NAMESPACE in the environment does the same' -r
-complete -c pglock -n "__fish_pglock_using_subcommand check" -l scope -d 'Try a lock that is held by the session, or by one open transaction' -r -f -a "session\t'The session, across all its transactions'
-transaction\t'One transaction, for poolers that share out sessions'"
-complete -c pglock -n "__fish_pglock_using_subcommand check" -l lease -d 'As in `run`: how long the server may go without hearing of this host [default: 30s]' -r
+complete -c pglock -n "__fish_pglock_using_subcommand key" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
+complete -c pglock -n "__fish_pglock_using_subcommand key" -l all -d 'A table of the keys that all schemes of --hash give NAME'
 complete -c pglock -n "__fish_pglock_using_subcommand check" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
 complete -c pglock -n "__fish_pglock_using_subcommand check" -s h -l host -d 'Server host name, or the directory of its Unix socket' -r
 complete -c pglock -n "__fish_pglock_using_subcommand check" -s p -l port -d 'Server port' -r
 complete -c pglock -n "__fish_pglock_using_subcommand check" -s U -l username -d 'Role to connect as' -r
-complete -c pglock -n "__fish_pglock_using_subcommand check" -l json -d 'One JSON object; the keys are stable'
+complete -c pglock -n "__fish_pglock_using_subcommand check" -s N -l namespace -d 'Check where the locks of this namespace live; PGLOCK_NAMESPACE in the environment does the same' -r
+complete -c pglock -n "__fish_pglock_using_subcommand check" -l scope -d 'Try a lock that is held by the session, or by one open transaction' -r -f -a "session\t'The session, across all its transactions'
+transaction\t'One transaction, for poolers that share out sessions'"
+complete -c pglock -n "__fish_pglock_using_subcommand check" -l lease -d 'As in `run`: how long the server may go without hearing of this host [default: 30s]' -r
 complete -c pglock -n "__fish_pglock_using_subcommand check" -s W -l password -d 'Ask for the password before connecting, even if one is known'
 complete -c pglock -n "__fish_pglock_using_subcommand check" -l no-password -d 'Never ask for a password'
 complete -c pglock -n "__fish_pglock_using_subcommand check" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
+complete -c pglock -n "__fish_pglock_using_subcommand check" -l json -d 'One JSON object; the keys are stable'
 complete -c pglock -n "__fish_pglock_using_subcommand help; and not __fish_seen_subcommand_from run try list release key check help" -f -a "run" -d 'Wait for the lock, then run COMMAND while holding it'
 complete -c pglock -n "__fish_pglock_using_subcommand help; and not __fish_seen_subcommand_from run try list release key check help" -f -a "try" -d 'Run COMMAND if the lock is free now, and never wait'
 complete -c pglock -n "__fish_pglock_using_subcommand help; and not __fish_seen_subcommand_from run try list release key check help" -f -a "list" -d 'Show who holds and who waits for advisory locks'

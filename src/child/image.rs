@@ -35,26 +35,6 @@ impl Image {
         })
     }
 
-    /// Turns the calling process into the command, or reports the errno and ends.
-    pub fn turn_into(
-        &self,
-        own_group: bool,
-        inherited: &Inherited,
-        hand_over: Option<HandOver<'_>>,
-        report: &OwnedFd,
-    ) -> ! {
-        let errno = match prepare(own_group, inherited, hand_over, report) {
-            Ok(()) => self.exec(),
-            Err(errno) => errno,
-        };
-        let _ = write(report, &(errno as i32).to_ne_bytes());
-        // SAFETY: _exit(2) ends the process at once and runs none of the parent's handlers.
-        #[expect(unsafe_code, reason = "_exit(2) has no safe form")]
-        unsafe {
-            libc::_exit(1)
-        }
-    }
-
     /// Tries the candidates in order, as execvp(3), but never hands a file to a shell.
     fn exec(&self) -> Errno {
         let mut refused = None;
@@ -69,36 +49,57 @@ impl Image {
     }
 }
 
+/// The calling process, in the moment before it becomes the command.
+pub struct Newborn<'a> {
+    pub image: &'a Image,
+    pub own_group: bool,
+    pub inherited: &'a Inherited,
+    pub hand_over: Option<HandOver<'a>>,
+    /// Where pglock hears why it could not; one in its group waits there for [`let_go`].
+    pub report: &'a OwnedFd,
+}
+
+impl Newborn<'_> {
+    /// Turns the calling process into the command, or reports the errno and ends.
+    pub fn turn_into_command(&self) -> ! {
+        let errno = match self.prepare() {
+            Ok(()) => self.image.exec(),
+            Err(errno) => errno,
+        };
+        let _ = write(self.report, &(errno as i32).to_ne_bytes());
+        // SAFETY: _exit(2) ends the process at once and runs none of the parent's handlers.
+        #[expect(unsafe_code, reason = "_exit(2) has no safe form")]
+        unsafe {
+            libc::_exit(1)
+        }
+    }
+
+    /// Undoes what pglock and Rust's start-up did to the inherited process state.
+    fn prepare(&self) -> nix::Result<()> {
+        if self.own_group {
+            setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+        }
+        if let Some(hand_over) = self.hand_over {
+            hand_over.send(self.own_group);
+        }
+        if !self.own_group {
+            // Whoever hears of the command may signal the group: the canary has to be there by then.
+            // Without pglock there is nobody to hold the lock for it.
+            if read(self.report, &mut [0])? == 0 {
+                return Err(Errno::ECANCELED);
+            }
+        }
+        for fd in signals::closed_at_start() {
+            close(fd)?;
+        }
+        self.inherited.restore()
+    }
+}
+
 /// Lets a command in pglock's group begin, once its canary is there.
 pub fn let_go(start: &OwnedFd) {
     // An error means that it was killed, which its status will tell.
     let _ = write(start, &[0]);
-}
-
-/// Undoes in the child what pglock and Rust's start-up did to the inherited process state.
-fn prepare(
-    own_group: bool,
-    inherited: &Inherited,
-    hand_over: Option<HandOver<'_>>,
-    report: &OwnedFd,
-) -> nix::Result<()> {
-    if own_group {
-        setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
-    }
-    if let Some(hand_over) = hand_over {
-        hand_over.send(own_group);
-    }
-    if !own_group {
-        // Whoever hears of the command may signal the group: the canary has to be there by then.
-        // Without pglock there is nobody to hold the lock for it.
-        if read(report, &mut [0])? == 0 {
-            return Err(Errno::ECANCELED);
-        }
-    }
-    for fd in signals::closed_at_start() {
-        close(fd)?;
-    }
-    inherited.restore()
 }
 
 /// The paths that execvp(3) would try: the program itself when it names a path, else one for each

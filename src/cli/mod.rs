@@ -8,6 +8,7 @@
 
 mod check;
 mod connection;
+mod deferred;
 mod key;
 mod list;
 mod naming;
@@ -20,6 +21,7 @@ use clap::{ArgAction, Parser, Subcommand};
 
 pub use self::check::CheckArgs;
 pub use self::connection::ConnectionArgs;
+pub use self::deferred::Deferred;
 pub use self::key::KeyArgs;
 pub use self::list::{Format, ListArgs};
 pub use self::naming::NamingArgs;
@@ -66,7 +68,7 @@ pub enum Verb {
     #[command(
         override_usage = "pglock run [OPTIONS] NAME [--] COMMAND [ARG...]\n       pglock run [OPTIONS] NAME -c STRING"
     )]
-    Run(RunArgs),
+    Run(Deferred<RunArgs>),
 
     /// Run COMMAND if the lock is free now, and never wait
     ///
@@ -74,12 +76,12 @@ pub enum Verb {
     #[command(
         override_usage = "pglock try [OPTIONS] NAME [--] COMMAND [ARG...]\n       pglock try [OPTIONS] NAME -c STRING"
     )]
-    Try(JobArgs),
+    Try(Deferred<JobArgs>),
 
     /// Show who holds and who waits for advisory locks
     ///
     /// Without NAME: every advisory lock of the current database, whichever program took it.
-    List(ListArgs),
+    List(Deferred<ListArgs>),
 
     /// Free a lock that somebody else holds
     ///
@@ -90,7 +92,7 @@ pub enum Verb {
     /// then free a moment before a command under it is dead. On a terminal pglock asks before it ends the
     /// session of another program; elsewhere that takes --force or --yes. It waits until the lock is really
     /// gone. Exits 0 when freed, 1 when nothing was held, 75 when still held, 120 when the role may not.
-    Release(ReleaseArgs),
+    Release(Deferred<ReleaseArgs>),
 
     /// Print the key of each NAME, one a line; needs no server
     ///
@@ -99,7 +101,7 @@ pub enum Verb {
     #[command(
         override_usage = "pglock key [OPTIONS] NAME...\n       pglock key [OPTIONS] --all NAME\n       pglock key [OPTIONS] --check FILE"
     )]
-    Key(KeyArgs),
+    Key(Deferred<KeyArgs>),
 
     /// Say whether this connection is fit to hold locks
     ///
@@ -107,5 +109,5 @@ pub enum Verb {
     /// server, pooler, TLS, defaults that would hurt, dead-host detection, rights and free connections.
     /// Exits 0, or with what `run` would exit with, whose message it gives; what was found is shown then too.
     /// When it cannot connect nothing is shown, unless --json asks for it.
-    Check(CheckArgs),
+    Check(Deferred<CheckArgs>),
 }

@@ -8,7 +8,7 @@ mod run;
 
 use std::ops::ControlFlow;
 
-use crate::cli::{self, Cli, Verb};
+use crate::cli::{self, Cli, Deferred, Verb};
 use crate::connection::Settings;
 use crate::exit::{Fault, Outcome};
 use crate::key::{Lock, LockName};
@@ -19,12 +19,12 @@ use crate::signals::{self, Signals};
 pub fn dispatch(cli: Cli) -> anyhow::Result<Outcome> {
     let connection = cli.connection;
     match cli.verb {
-        Verb::Run(args) => run::run(&connection, args),
-        Verb::Try(job) => run::try_once(&connection, job),
-        Verb::List(args) => list::list(&connection, &args),
-        Verb::Release(args) => release::release(&connection, &args),
-        Verb::Key(args) => key::key(&args),
-        Verb::Check(args) => check::check(&connection, &args),
+        Verb::Run(Deferred(args)) => run::run(&connection, args),
+        Verb::Try(Deferred(job)) => run::try_once(&connection, job),
+        Verb::List(Deferred(args)) => list::list(&connection, &args),
+        Verb::Release(Deferred(args)) => release::release(&connection, &args),
+        Verb::Key(Deferred(args)) => key::key(&args),
+        Verb::Check(Deferred(args)) => check::check(&connection, &args),
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use nix::sys::signal::Signal;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::acquire::{Acquired, Applicant, Blockers, Patience};
@@ -164,8 +165,12 @@ impl Plan {
                 signals: &mut signals,
                 report: &self.report,
             };
-            let (acquired, guardian) =
-                tokio::try_join!(applicant.acquire(), async { self.guardian() })?;
+            let guardian = async {
+                // Not before the server has been written to, which then works meanwhile.
+                yield_now().await;
+                self.guardian()
+            };
+            let (acquired, guardian) = tokio::try_join!(biased; applicant.acquire(), guardian)?;
             match acquired {
                 Acquired::Held(held) => self.run_under(held, guardian, signals, &inherited).await,
                 Acquired::Interrupted(signal) => Ok(interrupted(signal)),
