@@ -1,0 +1,252 @@
+//! What came out: figures and what they are held to, as tables for people and as JSON for programs.
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+use serde::Serialize;
+
+use crate::goals::Goal;
+use crate::machine::Machine;
+use crate::options::Subject;
+use crate::program::Program;
+use crate::rounds::Spread;
+
+/// Everything, as it is printed with `--json`.
+#[derive(Serialize)]
+pub struct Report {
+    pub machine: Machine,
+    /// Rounds of whole runs.
+    pub rounds: u32,
+    pub subjects: Vec<Section>,
+}
+
+#[derive(Serialize)]
+pub struct Section {
+    pub subject: Subject,
+    /// What to know in order to read the figures.
+    pub note: String,
+    pub figures: Vec<Figure>,
+    pub bounds: Vec<Bound>,
+}
+
+/// One thing that was measured of one program.
+#[derive(Serialize)]
+pub struct Figure {
+    /// How or where: the way to the server, how many wait.
+    pub condition: String,
+    pub program: &'static str,
+    pub measure: &'static str,
+    pub unit: &'static str,
+    /// The median, where there were several runs.
+    pub value: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quartiles: Option<[f64; 2]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runs: Option<usize>,
+}
+
+/// A figure of pglock, or its ratio to a peer's, and what it is held to.
+#[derive(Serialize)]
+pub struct Bound {
+    pub condition: String,
+    pub program: &'static str,
+    /// The peer, where the value is a ratio to its figure or a difference from it.
+    pub beside: Option<&'static str>,
+    pub measure: &'static str,
+    pub unit: &'static str,
+    pub value: f64,
+    /// What is aimed at; to miss it is no failure.
+    pub target: Option<f64>,
+    pub target_met: Option<bool>,
+    /// What `--check` fails beyond.
+    pub limit: Option<f64>,
+    pub within_limit: Option<bool>,
+}
+
+impl Figure {
+    pub fn single(
+        condition: impl Into<String>,
+        program: Program,
+        measure: &'static str,
+        unit: &'static str,
+        value: f64,
+    ) -> Self {
+        Self {
+            condition: condition.into(),
+            program: program.label(),
+            measure,
+            unit,
+            value,
+            quartiles: None,
+            runs: None,
+        }
+    }
+
+    /// Milliseconds of several runs.
+    pub fn times(
+        condition: impl Into<String>,
+        program: Program,
+        measure: &'static str,
+        spread: Spread,
+    ) -> Self {
+        Self {
+            quartiles: Some(spread.quartiles),
+            runs: Some(spread.runs),
+            ..Self::single(condition, program, measure, "ms", spread.median)
+        }
+    }
+
+    /// This figure, held to a goal.
+    pub fn held_to(&self, goal: Goal) -> Bound {
+        self.bound(None, self.unit, self.value, goal)
+    }
+
+    /// How many times another program's figure this one is.
+    pub fn ratio_to(&self, other: &Self, goal: Goal) -> Bound {
+        self.bound(Some(other.program), "times", self.value / other.value, goal)
+    }
+
+    /// By how much this figure is above another program's.
+    pub fn excess_over(&self, other: &Self, goal: Goal) -> Bound {
+        let excess = self.value - other.value;
+        self.bound(Some(other.program), self.unit, excess, goal)
+    }
+
+    fn bound(
+        &self,
+        beside: Option<&'static str>,
+        unit: &'static str,
+        value: f64,
+        goal: Goal,
+    ) -> Bound {
+        Bound {
+            condition: self.condition.clone(),
+            program: self.program,
+            beside,
+            measure: self.measure,
+            unit,
+            value,
+            target: goal.target,
+            target_met: goal.target.map(|target| value <= target),
+            limit: goal.limit,
+            within_limit: goal.limit.map(|limit| value <= limit),
+        }
+    }
+}
+
+impl Section {
+    pub fn is_within_limits(&self) -> bool {
+        self.over_limits().next().is_none()
+    }
+
+    pub fn over_limits(&self) -> impl Iterator<Item = &Bound> {
+        let bounds = self.bounds.iter();
+        bounds.filter(|bound| bound.within_limit == Some(false))
+    }
+
+    /// The figures: a line for each program under each condition, a column for each measure.
+    pub fn figures_table(&self) -> String {
+        let mut measures: Vec<(&str, &str)> = Vec::new();
+        let mut lines: Vec<(&str, &str)> = Vec::new();
+        for figure in &self.figures {
+            remember(&mut measures, (figure.measure, figure.unit));
+            remember(&mut lines, (&figure.condition, figure.program));
+        }
+        let runs = self.figures.iter().any(|figure| figure.runs.is_some());
+        let mut header = vec![String::new(), String::new()];
+        header.extend(runs.then(|| "runs".to_owned()));
+        header.extend(
+            measures
+                .iter()
+                .map(|(measure, unit)| with_unit(measure, unit)),
+        );
+        let mut table = new_table(header, 2);
+        for (condition, program) in lines {
+            let of_line =
+                |figure: &&Figure| figure.condition == condition && figure.program == program;
+            let mut row = vec![condition.to_owned(), program.to_owned()];
+            if runs {
+                let count = self
+                    .figures
+                    .iter()
+                    .filter(of_line)
+                    .find_map(|figure| figure.runs);
+                row.push(count.map(|count| count.to_string()).unwrap_or_default());
+            }
+            for (measure, _) in &measures {
+                let mut figures = self.figures.iter().filter(of_line);
+                let figure = figures.find(|figure| figure.measure == *measure);
+                row.push(
+                    figure
+                        .map(|figure| number(figure.value))
+                        .unwrap_or_default(),
+                );
+            }
+            table.add_row(row);
+        }
+        format!("{}\n\n{}\n{table}\n", self.subject.title(), self.note)
+    }
+}
+
+/// The ratios, and what each figure is held to.
+pub fn bounds_table(sections: &[Section]) -> String {
+    let header = ["", "", "", "value", "", "target", "", "limit", ""].map(str::to_owned);
+    let mut table = new_table(header.to_vec(), 3);
+    for bound in sections.iter().flat_map(|section| &section.bounds) {
+        let who = match bound.beside {
+            Some(peer) => format!("{} : {peer}", bound.program),
+            None => bound.program.to_owned(),
+        };
+        let verdict = |met: Option<bool>, yes: &str, no: &str| match met {
+            Some(true) => yes.to_owned(),
+            Some(false) => no.to_owned(),
+            None => String::new(),
+        };
+        table.add_row([
+            bound.measure.to_owned(),
+            bound.condition.clone(),
+            who,
+            number(bound.value),
+            bound.unit.to_owned(),
+            bound.target.map(number).unwrap_or_default(),
+            verdict(bound.target_met, "met", "MISSED"),
+            bound.limit.map(number).unwrap_or_default(),
+            verdict(bound.within_limit, "within", "OVER"),
+        ]);
+    }
+    format!("{table}\n")
+}
+
+fn new_table(header: Vec<String>, columns_of_words: usize) -> Table {
+    let columns = header.len();
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(header);
+    for column in columns_of_words..columns {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn remember<T: PartialEq>(known: &mut Vec<T>, new: T) {
+    if !known.contains(&new) {
+        known.push(new);
+    }
+}
+
+fn with_unit(measure: &str, unit: &str) -> String {
+    if unit.is_empty() {
+        measure.to_owned()
+    } else {
+        format!("{measure}, {unit}")
+    }
+}
+
+/// As many digits as mean something.
+fn number(value: f64) -> String {
+    if value.abs() < 100.0 {
+        format!("{value:.2}")
+    } else {
+        format!("{value:.0}")
+    }
+}
