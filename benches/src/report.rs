@@ -138,6 +138,15 @@ impl Section {
         self.over_limits().next().is_none()
     }
 
+    /// Takes over what an earlier measurement of the same has found lower.
+    pub fn keep_best(&mut self, earlier: Self) {
+        for (bound, earlier) in self.bounds.iter_mut().zip(earlier.bounds) {
+            if earlier.value < bound.value {
+                *bound = earlier;
+            }
+        }
+    }
+
     pub fn over_limits(&self) -> impl Iterator<Item = &Bound> {
         let bounds = self.bounds.iter();
         bounds.filter(|bound| bound.within_limit == Some(false))

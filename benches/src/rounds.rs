@@ -23,11 +23,12 @@ pub struct Lane<K> {
     runs: Vec<Usage>,
 }
 
-/// The median and the quartiles of some runs.
+/// The median, the quartiles and the least of some runs.
 #[derive(Clone, Copy)]
 pub struct Spread {
     pub median: f64,
     pub quartiles: [f64; 2],
+    pub least: f64,
     pub runs: usize,
 }
 
@@ -98,6 +99,7 @@ impl Spread {
         Self {
             median: quantile(&values, 2),
             quartiles: [quantile(&values, 1), quantile(&values, 3)],
+            least: quantile(&values, 0),
             runs: values.len(),
         }
     }
