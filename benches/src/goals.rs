@@ -43,7 +43,8 @@ const MEMORY_TLS_TARGET: f64 = 11.0;
 const MEMORY_LIMIT: f64 = 12.0;
 const MEMORY_TLS_LIMIT: f64 = 20.0;
 
-/// Wake-ups of pglock and its guardian in a minute with a lock held. Each of twelve heartbeats is four.
+/// Wake-ups of pglock and its guardian in a minute with a lock held. Each of twelve heartbeats is four:
+/// three of the runtime's timers, which approaches a time in steps, and the answer.
 pub const WAKE_UPS: Goal = Goal {
     target: None,
     limit: Some(60.0),
