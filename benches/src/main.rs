@@ -8,8 +8,9 @@ use clap::Parser;
 
 use machine::Machine;
 use options::{Options, Subject};
-use report::{Report, Section, bounds_table};
+use report::{Report, Section};
 use site::Site;
+use tables::{bounds_table, figures_table};
 
 mod footprint;
 mod goals;
@@ -26,6 +27,7 @@ mod report;
 mod round_trips;
 mod rounds;
 mod site;
+mod tables;
 mod usage;
 mod wake_ups;
 mod whole_run;
@@ -48,7 +50,7 @@ fn main() -> Result<ExitCode> {
     for subject in options.subjects() {
         let section = settled(subject, &site, &options)?;
         if !options.json {
-            writeln!(io::stdout(), "\n{}", section.figures_table())?;
+            writeln!(io::stdout(), "\n{}", figures_table(&section))?;
         }
         report.subjects.push(section);
     }
