@@ -1,4 +1,4 @@
-//! The test harness: real servers, the real binary, and what lies between them; shared by the tests and the benches.
+//! The test harness: real servers, the real binary, and what lies between them; shared by all tests.
 
 #![allow(
     dead_code,
