@@ -186,8 +186,8 @@ impl Drop for Child {
     }
 }
 
-/// Starts a process in the memory of this one, which stands still until it has become the command or has ended, as
-/// posix_spawn(3) does: to copy the memory takes ten times as long.
+/// Starts a process in the memory of this one, which stands still until that has become the command or has ended, as
+/// `posix_spawn(3)` does: nothing is copied, and no page has to be copied when it is written to next.
 fn start_in_our_memory(newborn: &Newborn<'_>) -> nix::Result<Pid> {
     let mut stack = vec![0; CHILD_STACK];
     let flags = CloneFlags::CLONE_VM | CloneFlags::CLONE_VFORK;

@@ -4,10 +4,11 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::error::SqlState;
 
+use super::alarm::sleep_until;
 use super::attention::Attention;
 use super::statements::{self, Asking, Grant, Keepalive, Proof, Token, queue};
 use super::{Request, Session, Wait};

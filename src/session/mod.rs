@@ -1,5 +1,6 @@
 //! The only place that speaks SQL to take, watch and free a lock: [`Session`] → [`HeldLock`].
 
+mod alarm;
 mod attempt;
 mod attention;
 mod errors;
