@@ -9,7 +9,7 @@ use crate::text::is_deceptive;
 /// to a JSON reader.
 pub fn render<'a>(views: impl Iterator<Item = &'a LockView>) -> anyhow::Result<String> {
     let objects = views
-        .map(|view| Ok(escaped(&serde_json::to_string(view)?)))
+        .map(|view| Ok(escaped(serde_json::to_string(view)?)))
         .collect::<anyhow::Result<Vec<String>>>()?;
     Ok(if objects.is_empty() {
         "[]\n".to_owned()
@@ -22,12 +22,16 @@ pub fn render<'a>(views: impl Iterator<Item = &'a LockView>) -> anyhow::Result<S
 pub fn render_fitness(view: &FitnessView) -> anyhow::Result<String> {
     // The line breaks of the layout are none of the text's: those are escaped within strings.
     let lines = serde_json::to_string_pretty(view)?;
-    let lines: Vec<String> = lines.lines().map(escaped).collect();
+    let lines: Vec<String> = lines.lines().map(|line| escaped(line.to_owned())).collect();
     Ok(lines.join("\n") + "\n")
 }
 
 /// All such characters are of Unicode's basic plane.
-fn escaped(object: &str) -> String {
+fn escaped(object: String) -> String {
+    // Nearly all are, and to look at bytes takes a tenth of the time.
+    if object.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return object;
+    }
     object
         .chars()
         .fold(String::with_capacity(object.len()), |mut out, c| {
