@@ -1,0 +1,4 @@
+//! What `examples/` shows is run as it stands, by the software it is for as far as that runs on one machine.
+
+mod crontab;
+mod database;
