@@ -2,3 +2,4 @@
 
 mod crontab;
 mod database;
+mod systemd;
