@@ -2,4 +2,6 @@
 
 mod crontab;
 mod database;
+mod kubernetes;
 mod systemd;
+mod tools;
