@@ -5,5 +5,6 @@ mod ci;
 mod crontab;
 mod database;
 mod kubernetes;
+mod migrations;
 mod systemd;
 mod tools;
