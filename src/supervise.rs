@@ -33,6 +33,8 @@ pub struct Supervisor<'a> {
     pub terms: Terms,
     /// When the command has run as long as it may.
     pub overruns: Option<Instant>,
+    /// Whether a signal that asks to end was passed on to the command: nothing is kept for long after that.
+    pub told_to_end: bool,
     pub report: &'a Reporter,
     pub lock: &'a Lock,
 }
@@ -94,6 +96,7 @@ impl Supervisor<'_> {
             asking,
             terms,
             overruns,
+            told_to_end,
             report,
             lock,
         } = self;
@@ -120,6 +123,11 @@ impl Supervisor<'_> {
             match state.on_event(event) {
                 Action::Nothing => {}
                 Action::Forward(caught) => {
+                    // HUP is left out: to many programs it means to go on with another configuration.
+                    *told_to_end |= matches!(
+                        caught.signal,
+                        Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT
+                    );
                     if child.forward(caught) {
                         report.detail(|| format!("passed {} on", caught.signal));
                     }

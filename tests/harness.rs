@@ -15,7 +15,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use postgres::{Client, NoTls};
 
-use crate::support::{Pglock, Proxy, Pty, Running, Server, Shutdown, Watchdog, until, within};
+use crate::support::{
+    Machine, Pglock, Proxy, Pty, Running, Server, Shutdown, Watchdog, process_state, until, within,
+};
 
 #[test]
 fn a_server_starts_answers_and_logs_no_warning() {
@@ -454,4 +456,31 @@ fn wait_until_vacant(scratch: &Watchdog) {
     until("the end of their directories", || {
         fs::read_dir(directory).unwrap().next().is_none()
     });
+}
+
+#[test]
+fn a_machine_has_a_name_and_files_of_its_own_and_leaves_nothing() {
+    let Some(machine) = Machine::new("another") else {
+        return;
+    };
+    machine.install("/opt/of-another/file", "text", 0o640);
+    assert_eq!(machine.run(&["hostname"]), "another\n");
+    let mode = ["stat", "-c", "%a %U", "/opt/of-another/file"];
+    assert_eq!(machine.run(&mode), "640 root\n");
+    machine.run(&["pglock", "key", "my_lock"]);
+    assert!(!Path::new("/opt/of-another").exists());
+
+    let first = machine.first_process();
+    let groups = fs::read_to_string(format!("/proc/{first}/cgroup")).unwrap();
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"));
+    let group = group.unwrap().to_owned();
+    let remains = || {
+        let mut find = Command::new("find");
+        find.args(["/sys/fs/cgroup", "-maxdepth", "2", "-name", &group]);
+        Running::start(&mut find).wait().stdout
+    };
+    assert!(!remains().is_empty());
+    drop(machine);
+    assert_eq!(process_state(first), None);
+    assert_eq!(remains(), "");
 }

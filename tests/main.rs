@@ -8,6 +8,7 @@ mod beside_flock;
 mod check;
 mod completions;
 mod connection;
+mod examples;
 mod exclusion;
 mod exit_codes;
 mod fencing;

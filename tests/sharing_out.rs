@@ -81,6 +81,23 @@ fn a_signal_ends_the_keeping_and_the_status_is_the_commands() {
 }
 
 #[test]
+fn a_signal_that_ends_the_command_ends_the_keeping_too() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let mut first = Pglock::new(Server::shared())
+            .through(&["setsid", "env", "--default-signal=INT"])
+            .args(["run", "--hold-at-least", "60s", "told-to-end", "cat"])
+            .spawn();
+        first.write(b"ready\n");
+        first.wait_line("ready");
+        first.signal(signal);
+        let finished = first.wait();
+        finished.assert_code(128 + signal as i32).assert_stderr("");
+        finished.assert(finished.took < Duration::from_secs(30), "no keeping");
+        assert_free(Server::shared(), "told-to-end");
+    }
+}
+
+#[test]
 fn a_lock_lost_while_it_is_kept_is_told() {
     let words = ["--hold-at-least", "60s", "kept-lost", "echo", "ran"];
     let mut first = pglock().arg("run").args(words).spawn();

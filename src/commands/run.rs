@@ -244,6 +244,7 @@ impl Plan {
             asking: held.asking(),
             terms: self.terms,
             overruns: self.max_runtime.map(|limit| Instant::now() + limit),
+            told_to_end: false,
             report: &self.report,
             lock: &self.request.identity.claim.lock,
         };
@@ -271,7 +272,7 @@ impl Plan {
         // It ends while the server is asked.
         let dismissed = guardian.inspect(Guardian::dismiss);
         let kept = match self.hold_at_least {
-            Some(least) if asked.is_none() => {
+            Some(least) if asked.is_none() && !supervisor.told_to_end => {
                 drop(dismissed);
                 supervisor.hold_until(&mut held, taken + least).await?
             }

@@ -11,6 +11,12 @@ use super::finished::Finished;
 use super::pty::Pty;
 use super::server::Server;
 
+/// The program under test.
+pub fn binary() -> OsString {
+    let built = OsStr::new(env!("CARGO_BIN_EXE_pglock")).to_owned();
+    std::env::var_os("PGLOCK_TEST_BIN").unwrap_or(built)
+}
+
 /// One call of pglock, in the making.
 pub struct Pglock {
     command: Command,
@@ -30,8 +36,7 @@ impl Pglock {
 
     /// pglock with an environment that leads it nowhere: the default socket of no server of ours.
     pub fn without_server() -> Self {
-        let built = OsStr::new(env!("CARGO_BIN_EXE_pglock")).to_owned();
-        let mut command = Command::new(std::env::var_os("PGLOCK_TEST_BIN").unwrap_or(built));
+        let mut command = Command::new(binary());
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
