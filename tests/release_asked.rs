@@ -367,7 +367,7 @@ fn whoever_takes_the_lock_meanwhile_is_never_stopped() {
     let database = database();
     let mut canary = client(&database);
     canary.batch_execute("SELECT pg_advisory_lock(43)").unwrap();
-    let canary_job = hold(&database, &[], "canary");
+    let canary_job = pglock(&database).hold("canary");
     let (mut freed, mut nothing, mut stopped) = (0, 0, 0);
     for race in 0..RACES {
         let mut job = hold(&database, &[], "race");
