@@ -76,7 +76,7 @@ fn version(protocol: Protocol) -> SslVersion {
 /// Reads whose signature the server's certificate needs; false if any certificate will do.
 fn trust(context: &mut SslContextBuilder, settings: &TlsSettings) -> Result<bool, BoxError> {
     match &settings.roots {
-        Roots::System => context.set_default_verify_paths()?,
+        Roots::System => add_system_roots(context)?,
         Roots::File(file) if file.exists() => {
             add_roots(context, file)?;
             heed_revocations(context, &settings.revoked)?;
@@ -91,6 +91,23 @@ fn trust(context: &mut SslContextBuilder, settings: &TlsSettings) -> Result<bool
         Roots::File(_) => return Ok(false),
     }
     Ok(true)
+}
+
+/// Those of `SSL_CERT_FILE` and `SSL_CERT_DIR`, else of where OpenSSL was built to look.
+fn add_system_roots(context: &mut SslContextBuilder) -> Result<(), ErrorStack> {
+    context.set_default_verify_paths()?;
+    // OpenSSL that comes with pglock was built for no distribution, so it cannot know where this one has its certificates.
+    #[cfg(feature = "vendored-openssl")]
+    {
+        let is_told = |variable| std::env::var_os(variable).is_some();
+        let told = [openssl_probe::ENV_CERT_FILE, openssl_probe::ENV_CERT_DIR];
+        if !told.into_iter().any(is_told)
+            && let Some(bundle) = openssl_probe::probe().cert_file
+        {
+            context.load_verify_locations(Some(&bundle), None)?;
+        }
+    }
+    Ok(())
 }
 
 fn add_roots(context: &mut SslContextBuilder, file: &Path) -> Result<(), BoxError> {
