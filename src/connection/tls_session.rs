@@ -93,18 +93,21 @@ fn trust(context: &mut SslContextBuilder, settings: &TlsSettings) -> Result<bool
     Ok(true)
 }
 
-/// Those of `SSL_CERT_FILE` and `SSL_CERT_DIR`, else of where OpenSSL was built to look.
+/// Those of `SSL_CERT_FILE` and `SSL_CERT_DIR`, else of where the distribution has them.
 fn add_system_roots(context: &mut SslContextBuilder) -> Result<(), ErrorStack> {
     context.set_default_verify_paths()?;
-    // OpenSSL that comes with pglock was built for no distribution, so it cannot know where this one has its certificates.
+    // The distribution's OpenSSL knows it; one that was built into pglock was built for none.
     #[cfg(feature = "vendored-openssl")]
     {
-        let is_told = |variable| std::env::var_os(variable).is_some();
-        let told = [openssl_probe::ENV_CERT_FILE, openssl_probe::ENV_CERT_DIR];
-        if !told.into_iter().any(is_told)
-            && let Some(bundle) = openssl_probe::probe().cert_file
-        {
-            context.load_verify_locations(Some(&bundle), None)?;
+        let is_set = |variable| std::env::var_os(variable).is_some();
+        if !is_set(openssl_probe::ENV_CERT_FILE) && !is_set(openssl_probe::ENV_CERT_DIR) {
+            let found = openssl_probe::probe();
+            if let Some(bundle) = &found.cert_file {
+                context.load_verify_locations(Some(bundle), None)?;
+            }
+            for directory in &found.cert_dir {
+                context.load_verify_locations(None, Some(directory))?;
+            }
         }
     }
     Ok(())
