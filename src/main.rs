@@ -20,6 +20,7 @@ mod identity;
 mod inventory;
 mod key;
 mod lease;
+mod name_services;
 mod naming;
 mod output;
 mod report;
@@ -39,6 +40,7 @@ use crate::cli::Cli;
 use crate::exit::{Fault, Outcome};
 
 fn main() -> ExitCode {
+    name_services::keep_to_built_in();
     match Cli::try_parse() {
         Ok(cli) => run(cli),
         Err(error) => help_or_usage_error(&error),

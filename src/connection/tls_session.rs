@@ -21,6 +21,11 @@ use openssl::x509::verify::{X509CheckFlags, X509VerifyFlags};
 use super::certificate;
 use super::tls_settings::{ClientCertificate, Protocol, Revoked, Roots, TlsMode, TlsSettings};
 
+/// Where an OpenSSL that was built into pglock looks for what its configuration names. It would look in the folder that it was built in,
+/// which somebody else may have by now.
+#[cfg(feature = "vendored-openssl")]
+const MODULES: &str = "/etc/pglock/ssl/modules";
+
 /// What can go wrong: a file, or OpenSSL.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -33,6 +38,8 @@ pub type Complaint = Arc<OnceLock<String>>;
 /// A session for one handshake, with the verification that sslmode asks for (PostgreSQL documentation, 34.19.1).
 pub fn new(settings: &TlsSettings, host: &str, complaint: &Complaint) -> Result<Ssl, BoxError> {
     // Not by the crate's SslConnector: it parses the system's certificates, wanted or not, which takes longer than all else.
+    #[cfg(feature = "vendored-openssl")]
+    openssl::provider::Provider::set_default_search_path(None, MODULES)?;
     let mut context = SslContext::builder(SslMethod::tls_client())?;
     context.set_options(SslOptions::NO_COMPRESSION);
     context.set_mode(SslMode::ACCEPT_MOVING_WRITE_BUFFER);
@@ -76,7 +83,7 @@ fn version(protocol: Protocol) -> SslVersion {
 /// Reads whose signature the server's certificate needs; false if any certificate will do.
 fn trust(context: &mut SslContextBuilder, settings: &TlsSettings) -> Result<bool, BoxError> {
     match &settings.roots {
-        Roots::System => context.set_default_verify_paths()?,
+        Roots::System => add_system_roots(context)?,
         Roots::File(file) if file.exists() => {
             add_roots(context, file)?;
             heed_revocations(context, &settings.revoked)?;
@@ -91,6 +98,26 @@ fn trust(context: &mut SslContextBuilder, settings: &TlsSettings) -> Result<bool
         Roots::File(_) => return Ok(false),
     }
     Ok(true)
+}
+
+/// Those of `SSL_CERT_FILE` and `SSL_CERT_DIR`, else of where the distribution has them.
+fn add_system_roots(context: &mut SslContextBuilder) -> Result<(), ErrorStack> {
+    context.set_default_verify_paths()?;
+    // The distribution's OpenSSL knows it; one that was built into pglock was built for none.
+    #[cfg(feature = "vendored-openssl")]
+    {
+        let is_set = |variable| std::env::var_os(variable).is_some();
+        if !is_set(openssl_probe::ENV_CERT_FILE) && !is_set(openssl_probe::ENV_CERT_DIR) {
+            let found = openssl_probe::probe();
+            if let Some(bundle) = &found.cert_file {
+                context.load_verify_locations(Some(bundle), None)?;
+            }
+            for directory in &found.cert_dir {
+                context.load_verify_locations(None, Some(directory))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn add_roots(context: &mut SslContextBuilder, file: &Path) -> Result<(), BoxError> {
