@@ -130,7 +130,7 @@ fn await_aftermath(testbed: &Testbed) {
 /// The processes that are left, and the locks; the processes are then killed.
 fn leftovers(testbed: &Testbed) -> Result<(Vec<String>, Vec<String>), postgres::Error> {
     let orphans = processes::marked(testbed.mark());
-    let locks = sightings::look(testbed, &mut None)?;
+    let locks = sightings::look(&testbed.server, &mut None)?;
     let leaks = locks
         .iter()
         .map(|(backend, key)| format!("backend {backend} still holds {key}"));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
-/// The time since some moment in the past (`CLOCK_MONOTONIC`, clock_gettime).
+/// The time since some moment in the past (`CLOCK_MONOTONIC`, `clock_gettime(2)`).
 pub fn now() -> Duration {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("Linux has this clock");
     time.into()

@@ -4,10 +4,9 @@
 use std::env;
 use std::io::{self, Read as _};
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
-
-use crate::testbed::Testbed;
+use std::time::Duration;
 
 /// The first argument of the process that is the campaign.
 pub const WORD: &str = "campaign";
@@ -29,10 +28,33 @@ pub fn start() -> io::Result<ExitCode> {
 }
 
 /// Lets the end of standard input end the campaign.
-pub fn heed(testbed: Arc<Testbed>) {
+pub fn heed(end: impl FnOnce() + Send + 'static) {
     thread::spawn(move || {
         // That it cannot be read is its end as well.
         let _ = io::stdin().read_to_end(&mut Vec::new());
-        testbed.finish();
+        end();
     });
+}
+
+/// The line itself, for those who wait for its end.
+pub struct Lifeline {
+    /// Which nobody sends to.
+    end: Receiver<()>,
+}
+
+impl Lifeline {
+    pub fn hold() -> Self {
+        let (sender, end) = mpsc::channel();
+        heed(move || drop(sender));
+        Self { end }
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.ends_within(Duration::ZERO)
+    }
+
+    /// Waits for so long, or until the end, if that comes first.
+    pub fn ends_within(&self, time: Duration) -> bool {
+        self.end.recv_timeout(time) == Err(RecvTimeoutError::Disconnected)
+    }
 }

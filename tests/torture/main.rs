@@ -16,6 +16,7 @@ mod plan;
 mod processes;
 mod run;
 mod sightings;
+mod soak;
 mod summary;
 #[path = "../support/mod.rs"]
 mod support;
@@ -47,17 +48,21 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     if let Some(count) = options.schedule {
         return schedule(&options, count);
     }
-    if is_campaign {
-        return torture(&options);
+    if !is_campaign {
+        return Ok(lifeline::start()?);
     }
-    Ok(lifeline::start()?)
+    match options.soak {
+        Some(crew) => soak::run(&options, crew),
+        None => torture(&options),
+    }
 }
 
 fn torture(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let mut out = io::stdout();
     writeln!(out, "torture: seed {}", options.seed)?;
     let testbed = Arc::new(Testbed::build()?);
-    lifeline::heed(Arc::clone(&testbed));
+    let bed = Arc::clone(&testbed);
+    lifeline::heed(move || bed.finish());
     if testbed.link.is_none() {
         writeln!(
             out,
@@ -74,7 +79,11 @@ fn torture(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
         writeln!(out, "\ntorture: all is well")?;
         return Ok(ExitCode::SUCCESS);
     }
-    write!(out, "{}", summary::evidence(&record, &verdict))?;
+    write!(
+        out,
+        "{}",
+        summary::evidence(&summary::sorts(&record, &verdict))
+    )?;
     writeln!(
         out,
         "\ntorture: FAILED; the jobs' journal is {}",

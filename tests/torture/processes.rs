@@ -49,10 +49,16 @@ pub fn marked(mark: &str) -> HashMap<Pid, String> {
         .collect()
 }
 
-fn description(pid: Pid) -> String {
-    let read = |what: &str| fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
-    let name = String::from_utf8_lossy(&read("comm")).trim_end().to_owned();
-    let line = String::from_utf8_lossy(&read("cmdline")).replace('\0', " ");
+/// What it is, for people.
+pub fn description(pid: Pid) -> String {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = String::from_utf8_lossy(&line).replace('\0', " ");
     let state = process_state(pid).unwrap_or('?');
-    format!("{pid} {state} {name}: {line}")
+    format!("{pid} {state} {}: {line}", name(pid))
+}
+
+/// What it calls itself.
+pub fn name(pid: Pid) -> String {
+    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    String::from_utf8_lossy(&name).trim_end().to_owned()
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use postgres::{Client, Config, NoTls};
 
 use crate::clock;
+use crate::support::Server;
 use crate::testbed::Testbed;
 
 /// How often to look: what was let go just after one look is seen to be gone by the next.
@@ -38,7 +39,7 @@ pub fn collect(testbed: &Testbed, is_done: impl Fn() -> bool) -> Vec<Sighting> {
     let mut client = None;
     while !is_done() {
         let at = clock::now();
-        let Ok(held) = look(testbed, &mut client) else {
+        let Ok(held) = look(&testbed.server, &mut client) else {
             over.extend(current.drain().map(|(_, seen)| seen));
             sleep(RETRY);
             continue;
@@ -62,12 +63,12 @@ pub fn collect(testbed: &Testbed, is_done: impl Fn() -> bool) -> Vec<Sighting> {
 
 /// What is held now, as the server says; a client that fails is given up.
 pub fn look(
-    testbed: &Testbed,
+    server: &Server,
     client: &mut Option<Client>,
 ) -> Result<Vec<(i32, i64)>, postgres::Error> {
     let open = match client.take() {
         Some(open) => open,
-        None => connect(testbed)?,
+        None => connect(server)?,
     };
     let rows = client.insert(open).query(HELD, &[]);
     let rows = rows.inspect_err(|_| *client = None)?;
@@ -77,10 +78,10 @@ pub fn look(
         .collect())
 }
 
-fn connect(testbed: &Testbed) -> Result<Client, postgres::Error> {
+fn connect(server: &Server) -> Result<Client, postgres::Error> {
     Config::new()
-        .host_path(testbed.server.socket_dir())
-        .port(testbed.server.port())
+        .host_path(server.socket_dir())
+        .port(server.port())
         .dbname("postgres")
         .user("postgres")
         .application_name("torture")

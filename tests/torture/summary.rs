@@ -1,7 +1,7 @@
 //! What a campaign came to, for people.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use crate::campaign::Record;
 use crate::fault::Kind;
@@ -10,6 +10,9 @@ use crate::verdict::Verdict;
 
 /// How much evidence of each sort is shown.
 const SHOWN: usize = 5;
+
+/// What was wrong in one way, and the evidence.
+pub type Sort<'a> = (&'static str, &'a [String]);
 
 /// Whether everything was as it should be.
 pub fn is_good(record: &Record, verdict: &Verdict) -> bool {
@@ -21,41 +24,50 @@ pub fn is_good(record: &Record, verdict: &Verdict) -> bool {
 /// The table.
 pub fn table(record: &Record, verdict: &Verdict, options: &Options) -> String {
     let acquired = record.runs.iter().filter(|run| run.life.is_some()).count();
-    let mut text = String::new();
-    let mut row = |name: &str, value: String| {
-        writeln!(text, "{name:<46} {value:>8}").expect("a string takes it");
-    };
-    row("seed", options.seed.to_string());
-    row(
-        "minutes",
-        format!("{:.1}", options.length.as_secs_f64() / 60.0),
-    );
-    row("runs of pglock", record.runs.len().to_string());
-    row("acquisitions", acquired.to_string());
-    row("faults", (record.faults.len() + 1).to_string());
-    for (name, evidence) in sorts(record, verdict) {
-        row(name, evidence.len().to_string());
-    }
-    row(
-        "met while the elder was being stopped",
-        verdict.overlaps_while_stopping.to_string(),
-    );
     let busy: std::time::Duration = record
         .gaps
         .iter()
         .map(|gap| gap.until.saturating_sub(gap.from))
         .sum();
-    row(
-        "seconds that the machine held the campaign up",
-        format!("{:.1}", busy.as_secs_f64()),
-    );
-    text + &faults(record, verdict)
+    let text = [
+        row("seed", &options.seed),
+        row(
+            "minutes",
+            &format!("{:.1}", options.length.as_secs_f64() / 60.0),
+        ),
+        row("runs of pglock", &record.runs.len()),
+        row("acquisitions", &acquired),
+        row("faults", &(record.faults.len() + 1)),
+        counts(&sorts(record, verdict)),
+        row(
+            "met while the elder was being stopped",
+            &verdict.overlaps_while_stopping,
+        ),
+        row(
+            "seconds that the machine held the campaign up",
+            &format!("{:.1}", busy.as_secs_f64()),
+        ),
+    ];
+    text.concat() + &faults(record, verdict)
+}
+
+/// A line of a table.
+pub fn row(name: &str, value: &dyn Display) -> String {
+    format!("{name:<46} {:>8}\n", value.to_string())
+}
+
+/// How much was wrong of each sort.
+pub fn counts(sorts: &[Sort<'_>]) -> String {
+    let rows = sorts
+        .iter()
+        .map(|(name, evidence)| row(name, &evidence.len()));
+    rows.collect()
 }
 
 /// What was wrong, as far as there is room.
-pub fn evidence(record: &Record, verdict: &Verdict) -> String {
+pub fn evidence(sorts: &[Sort<'_>]) -> String {
     let mut text = String::new();
-    for (name, evidence) in sorts(record, verdict) {
+    for (name, evidence) in sorts {
         if evidence.is_empty() {
             continue;
         }
@@ -67,7 +79,8 @@ pub fn evidence(record: &Record, verdict: &Verdict) -> String {
     text
 }
 
-fn sorts<'a>(record: &'a Record, verdict: &'a Verdict) -> [(&'static str, &'a [String]); 9] {
+/// What can be wrong with a campaign.
+pub fn sorts<'a>(record: &'a Record, verdict: &'a Verdict) -> [Sort<'a>; 9] {
     [
         ("overlaps", &verdict.overlaps),
         ("locks freed late", &verdict.late),

@@ -193,7 +193,7 @@ impl Driver<'_> {
             process_state(killed).is_none()
         });
         until("the server's recovery", || {
-            sightings::look(self.testbed, &mut None).is_ok()
+            sightings::look(&self.testbed.server, &mut None).is_ok()
         });
     }
 }
