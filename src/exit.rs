@@ -36,6 +36,16 @@ pub enum CommandEnd {
     Killed { signal: i32 },
 }
 
+impl CommandEnd {
+    /// Whether it ended by this signal, or said so as a shell does.
+    pub fn is_of(self, signal: i32) -> bool {
+        match self {
+            Self::Killed { signal: by } => by == signal,
+            Self::Exited(code) => i32::from(code) == 128 + signal,
+        }
+    }
+}
+
 /// The status when the lock was not obtained, unless `-E` says otherwise.
 pub const NOT_OBTAINED: u8 = 75;
 

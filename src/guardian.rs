@@ -10,8 +10,9 @@ mod state;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+use nix::libc;
 use nix::unistd::{Pid, getpid};
+use socket2::{MsgHdr, SockRef};
 
 use crate::attendant::{Attendant, open_process};
 use crate::lease::Terms;
@@ -30,6 +31,9 @@ pub struct HandOver<'a> {
     /// The socket of the session that holds the lock.
     session: BorrowedFd<'a>,
 }
+
+/// A message's control data with two descriptors (cmsg(3), unix(7)).
+type Rights = [u8; size_of::<libc::cmsghdr>() + size_of::<[RawFd; 2]>()];
 
 /// Whether the command leads a process group of its own, as it is told to the guardian.
 const SHARED_GROUP: u8 = 0;
@@ -69,20 +73,36 @@ impl Guardian {
 }
 
 impl HandOver<'_> {
-    /// Called by the process that is about to become the command. Without a guardian the command is still pglock's.
+    /// Called by the process that is about to become the command: allocates nothing. Without a guardian the command is still pglock's.
     pub fn send(self, own_group: bool) {
         let Ok(this) = open_process(getpid()) else {
             return;
         };
         let group = if own_group { OWN_GROUP } else { SHARED_GROUP };
-        let descriptors: [RawFd; 2] = [self.session.as_raw_fd(), this.as_raw_fd()];
         let [a, b, c, d] = getpid().as_raw().to_ne_bytes();
-        let _ = sendmsg::<()>(
-            self.control.as_raw_fd(),
-            &[IoSlice::new(&[group, a, b, c, d])],
-            &[ControlMessage::ScmRights(&descriptors)],
-            MsgFlags::MSG_NOSIGNAL,
-            None,
-        );
+        let said = [group, a, b, c, d];
+        let said = [IoSlice::new(&said)];
+        let rights = rights([self.session.as_raw_fd(), this.as_raw_fd()]);
+        let message = MsgHdr::new().with_buffers(&said).with_control(&rights);
+        let _ = SockRef::from(&self.control).sendmsg(&message, libc::MSG_NOSIGNAL);
     }
+}
+
+/// A `struct cmsghdr`, which has no padding before its data, and its data.
+fn rights(descriptors: [RawFd; 2]) -> Rights {
+    let mut rights: Rights = [0; size_of::<Rights>()];
+    let length = size_of::<Rights>().to_ne_bytes();
+    let level = libc::SOL_SOCKET.to_ne_bytes();
+    let kind = libc::SCM_RIGHTS.to_ne_bytes();
+    let [first, second] = descriptors.map(RawFd::to_ne_bytes);
+    let fields = length
+        .into_iter()
+        .chain(level)
+        .chain(kind)
+        .chain(first)
+        .chain(second);
+    for (at, byte) in rights.iter_mut().zip(fields) {
+        *at = byte;
+    }
+    rights
 }

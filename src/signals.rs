@@ -106,7 +106,7 @@ fn is_ignored(signal: Signal) -> bool {
 impl Inherited {
     /// Gives the calling process back the mask and the dispositions that pglock was started with.
     ///
-    /// Async-signal-safe: for a child between fork(2) and execve(2).
+    /// Async-signal-safe, without allocating: for a child before execve(2).
     pub fn restore(&self) -> nix::Result<()> {
         if self.ignored_child_signal {
             set_disposition(Signal::SIGCHLD, SigHandler::SigIgn)?;

@@ -33,8 +33,8 @@ pub struct Supervisor<'a> {
     pub terms: Terms,
     /// When the command has run as long as it may.
     pub overruns: Option<Instant>,
-    /// Whether a signal that asks to end was passed on to the command: nothing is kept for long after that.
-    pub told_to_end: bool,
+    /// What asked pglock to end while the command ran: a TERM, or else the last INT or QUIT.
+    pub told_to_end: Option<Signal>,
     pub report: &'a Reporter,
     pub lock: &'a Lock,
 }
@@ -124,10 +124,13 @@ impl Supervisor<'_> {
                 Action::Nothing => {}
                 Action::Forward(caught) => {
                     // HUP is left out: to many programs it means to go on with another configuration.
-                    *told_to_end |= matches!(
+                    if matches!(
                         caught.signal,
                         Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT
-                    );
+                    ) && *told_to_end != Some(Signal::SIGTERM)
+                    {
+                        *told_to_end = Some(caught.signal);
+                    }
                     if child.forward(caught) {
                         report.detail(|| format!("passed {} on", caught.signal));
                     }

@@ -15,21 +15,29 @@
 # `--scope transaction`, and have two backends of the pool free, one for the lock and one for psql.
 set -eu
 
+# A shell that is process 1 would not heed TERM while it waits. pglock is told, and ends when psql has.
+told='' pglock=''
+stop() {
+	told=1
+	[ -z "$pglock" ] || kill -s TERM "$pglock" 2>/dev/null || true
+}
+trap stop TERM INT
+
 migrate="$(dirname "$0")/migrate.sh"
 pglock run --timeout "${MIGRATION_TIMEOUT:-5m}" --max-runtime "${MIGRATION_MAX_RUNTIME:-30m}" migrations -- "$migrate" &
 pglock=$!
+# By a signal that came before there was anybody to tell.
+[ -z "$told" ] || stop
 
-# A shell that is process 1 would not heed TERM while it waits. pglock is told, and ends when psql has.
-told=
-trap 'told=1; kill -s TERM "$pglock" 2>/dev/null || true' TERM INT
 status=0
 wait "$pglock" || status=$?
-# The signal has ended the shell's waiting only.
-if [ -n "$told" ]; then
+# A signal ends the shell's waiting, and not what it waits for.
+while kill -0 "$pglock" 2>/dev/null; do
+	status=0
 	wait "$pglock" || status=$?
-	exit "$((status == 0 ? 143 : status))"
-fi
+done
 trap - TERM INT
+[ -z "$told" ] || exit "$((status == 0 ? 143 : status))"
 [ "$status" -eq 0 ] || exit "$status"
 
 exec "$@"

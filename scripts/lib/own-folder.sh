@@ -11,5 +11,5 @@ own_folder() { # PATH
 	fi
 	chmod 755 "$1"
 	exec 9>"$1/lock"
-	flock 9
+	flock -n 9 || { echo "${0##*/}: waiting for who else works in $1" >&2 && flock 9; }
 }

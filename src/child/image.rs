@@ -1,22 +1,39 @@
-//! What a child becomes between fork(2) and execve(2).
+//! What a child becomes between its birth and execve(2).
 
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString, c_char};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use nix::errno::Errno;
 use nix::libc;
-use nix::unistd::{Pid, close, execve, read, setpgid, write};
+use nix::unistd::{Pid, close, read, setpgid, write};
 
 use super::Command;
 use crate::guardian::HandOver;
 use crate::signals::{self, Inherited};
 
-/// Everything execve(2) needs, made before fork(2) so that the child does as little as possible.
+/// Everything execve(2) needs, made before the child is born: that one must allocate nothing, as it may do so in pglock's memory.
 pub struct Image {
     candidates: Vec<CString>,
-    words: Vec<CString>,
-    environment: Vec<CString>,
+    words: CStrings,
+    environment: CStrings,
+}
+
+/// C strings and an array of pointers to them that a null pointer ends.
+struct CStrings {
+    pointers: Vec<*const c_char>,
+    /// What they point to.
+    _strings: Vec<CString>,
+}
+
+impl From<Vec<CString>> for CStrings {
+    fn from(strings: Vec<CString>) -> Self {
+        let pointers = strings.iter().map(|string| string.as_ptr());
+        Self {
+            pointers: pointers.chain([std::ptr::null()]).collect(),
+            _strings: strings,
+        }
+    }
 }
 
 impl Image {
@@ -28,10 +45,11 @@ impl Image {
         let environment = kept.chain(added);
         Ok(Self {
             candidates: candidates(&command.words[0])?,
-            words: c_strings(command.words.iter().cloned())?,
+            words: c_strings(command.words.iter().cloned())?.into(),
             environment: c_strings(
                 environment.map(|(name, value)| [name, value].join(OsStr::new("="))),
-            )?,
+            )?
+            .into(),
         })
     }
 
@@ -39,10 +57,17 @@ impl Image {
     fn exec(&self) -> Errno {
         let mut refused = None;
         for path in &self.candidates {
-            match execve(path, &self.words, &self.environment) {
-                Err(Errno::EACCES) => refused = Some(Errno::EACCES),
-                Err(Errno::ENOENT | Errno::ENOTDIR) => {}
-                Err(errno) => return errno,
+            let (words, environment) = (&self.words.pointers, &self.environment.pointers);
+            // SAFETY: all are C strings that live as long as `self`, and the arrays of them end with a null pointer.
+            #[expect(unsafe_code, reason = "the safe form allocates")]
+            unsafe {
+                libc::execve(path.as_ptr(), words.as_ptr(), environment.as_ptr())
+            };
+            // It comes back only if it has failed.
+            match Errno::last() {
+                Errno::EACCES => refused = Some(Errno::EACCES),
+                Errno::ENOENT | Errno::ENOTDIR => {}
+                errno => return errno,
             }
         }
         refused.unwrap_or(Errno::ENOENT)

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
+use anyhow::Context as _;
 use nix::errno::Errno;
 use nix::libc;
 use nix::sched::{CloneFlags, clone};
@@ -23,7 +24,7 @@ use crate::guardian::HandOver;
 use crate::signals::{Caught, Inherited};
 use crate::terminal;
 
-/// The stack of a child until it is the command: it calls the kernel and malloc(3), from a few frames.
+/// The stack of a child until it is the command: it calls the kernel, from a few frames.
 const CHILD_STACK: usize = 64 * 1024;
 
 /// What to run: the words of the command, and how its environment differs from pglock's.
@@ -89,10 +90,11 @@ impl Child {
             report: &report,
         };
         let pid = if own_group {
-            start_in_our_memory(&newborn)?
+            start_in_our_memory(&newborn)
         } else {
-            start_in_a_copy(&newborn, &start)?
-        };
+            start_in_a_copy(&newborn, &start)
+        }
+        .context("starting the command")?;
         drop(report);
         let group = if own_group {
             Group::Own
@@ -187,12 +189,13 @@ impl Drop for Child {
 }
 
 /// Starts a process in the memory of this one, which stands still until that has become the command or has ended, as
-/// `posix_spawn(3)` does: nothing is copied, and no page has to be copied when it is written to next.
+/// `posix_spawn(3)` does: nothing is copied, and no page has to be copied when it is written to next. While the kernel reads the command's
+/// file pglock can be ended by KILL alone, as the command then could.
 fn start_in_our_memory(newborn: &Newborn<'_>) -> nix::Result<Pid> {
     let mut stack = vec![0; CHILD_STACK];
     let flags = CloneFlags::CLONE_VM | CloneFlags::CLONE_VFORK;
-    // SAFETY: the child never returns, so it leaves nothing behind but what it writes; it runs on a stack of its own, and nobody
-    // else in this memory runs who could see its writes half done but threads, whose locks it shares.
+    // SAFETY: the child never returns, runs on a stack of its own and calls nothing but the kernel: it allocates nothing and takes
+    // no lock, so that wherever it is killed it leaves this memory as it was.
     #[expect(unsafe_code, reason = "clone(2) has no safe form")]
     let child = unsafe {
         clone(
@@ -207,8 +210,7 @@ fn start_in_our_memory(newborn: &Newborn<'_>) -> nix::Result<Pid> {
 
 /// Starts a process in a copy of this one's memory, for a command that must wait until [`image::let_go`].
 fn start_in_a_copy(newborn: &Newborn<'_>, start: &OwnedFd) -> nix::Result<Pid> {
-    // SAFETY: the child only becomes the command, and never returns. It calls the kernel and, for execve(2)'s arrays,
-    // malloc(3), which the C library keeps usable in the child of a process with threads.
+    // SAFETY: the child only becomes the command, and never returns; it calls nothing but the kernel.
     #[expect(unsafe_code, reason = "fork(2) has no safe form")]
     let forked = unsafe { fork() }?;
     match forked {

@@ -20,17 +20,17 @@ impl<A: FromArgMatches> FromArgMatches for Deferred<A> {
 
 impl<A: Args> Args for Deferred<A> {
     fn augment_args(command: Command) -> Command {
-        command.defer(|command| described_as(&command.clone(), A::augment_args(command)))
+        command.defer(|command| keeping_words(command, A::augment_args))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
-        command.defer(|command| described_as(&command.clone(), A::augment_args_for_update(command)))
+        command.defer(|command| keeping_words(command, A::augment_args_for_update))
     }
 }
 
-/// Describes `command` in the words for the verb, which those for its arguments have taken the place of.
-fn described_as(verb: &Command, command: Command) -> Command {
+/// Gives the verb its arguments, whose own description would take the place of the verb's.
+fn keeping_words(verb: Command, augment: fn(Command) -> Command) -> Command {
     let about = Resettable::from(verb.get_about().cloned());
     let long_about = Resettable::from(verb.get_long_about().cloned());
-    command.about(about).long_about(long_about)
+    augment(verb).about(about).long_about(long_about)
 }

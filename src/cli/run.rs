@@ -109,8 +109,8 @@ pub struct JobArgs {
     /// Keep the lock this long after it was taken, even if COMMAND ended sooner
     ///
     /// For jobs that are shorter than the difference between the clocks of the hosts. TERM, INT, HUP or QUIT to
-    /// pglock ends the holding, as does a TERM, INT or QUIT that came while COMMAND ran; and so does kill -9: no guardian
-    /// keeps a lock without a command.
+    /// pglock ends the holding, as does a TERM that came while COMMAND ran, or an INT or QUIT that COMMAND ended by; and
+    /// so does kill -9: no guardian keeps a lock without a command.
     #[arg(long, value_name = "DURATION")]
     pub hold_at_least: Option<String>,
 

@@ -166,7 +166,7 @@ impl Plan {
                 report: &self.report,
             };
             let guardian = async {
-                // Not before the server has been written to, which then works meanwhile.
+                // Not before the connection is under way, for which the server works meanwhile.
                 yield_now().await;
                 self.guardian()
             };
@@ -244,7 +244,7 @@ impl Plan {
             asking: held.asking(),
             terms: self.terms,
             overruns: self.max_runtime.map(|limit| Instant::now() + limit),
-            told_to_end: false,
+            told_to_end: None,
             report: &self.report,
             lock: &self.request.identity.claim.lock,
         };
@@ -272,7 +272,7 @@ impl Plan {
         // It ends while the server is asked.
         let dismissed = guardian.inspect(Guardian::dismiss);
         let kept = match self.hold_at_least {
-            Some(least) if asked.is_none() && !supervisor.told_to_end => {
+            Some(least) if asked.is_none() && !is_end_wanted(supervisor.told_to_end, &outcome) => {
                 drop(dismissed);
                 supervisor.hold_until(&mut held, taken + least).await?
             }
@@ -366,6 +366,15 @@ fn claim(job: &JobArgs) -> anyhow::Result<Claim> {
     }
     let slots = job.slots;
     Ok(Claim { lock, also, slots })
+}
+
+/// Whether pglock, and not the command alone, was asked to end: a program may go on after an INT or a QUIT, as psql does.
+fn is_end_wanted(told: Option<Signal>, outcome: &Outcome) -> bool {
+    match (told, outcome) {
+        (Some(Signal::SIGTERM), _) => true,
+        (Some(signal), Outcome::Command(end)) => end.is_of(signal as i32),
+        (Some(_) | None, _) => false,
+    }
 }
 
 fn interrupted(signal: Signal) -> Outcome {

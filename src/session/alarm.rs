@@ -11,12 +11,14 @@ use tokio::time::{self, Instant};
 
 /// Sleeps until `moment`, as [`tokio::time::sleep_until`] does, which also wakes now and then on the way there: its clock has wheels
 /// of 64 ms and of 4 s.
-pub async fn sleep_until(moment: Instant) {
-    match alarm(moment) {
-        Ok(alarm) => drop(alarm.readable().await),
-        // No descriptor is left for one.
-        Err(_) => time::sleep_until(moment).await,
+pub async fn sleep_in_one(moment: Instant) {
+    if let Ok(alarm) = alarm(moment)
+        && alarm.readable().await.is_ok()
+    {
+        return;
     }
+    // No descriptor is left for one.
+    time::sleep_until(moment).await;
 }
 
 /// Becomes readable at `moment` (`timerfd_create(2)`).

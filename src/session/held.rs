@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::error::SqlState;
 
-use super::alarm::sleep_until;
+use super::alarm::sleep_in_one;
 use super::attention::Attention;
 use super::statements::{self, Asking, Grant, Keepalive, Proof, Token, queue};
 use super::{Request, Session, Wait};
@@ -156,7 +156,7 @@ impl HeldLock {
             tokio::select! {
                 biased;
                 cause = self.session.ended() => return cause,
-                () = sleep_until(next) => {}
+                () = sleep_in_one(next) => {}
             }
             let sent = Instant::now();
             let limit = self.lease.heartbeat_deadline();
