@@ -97,6 +97,30 @@ fn a_signal_that_ends_the_command_ends_the_keeping_too() {
     }
 }
 
+/// As psql does, and what is told to print its threads.
+#[test]
+fn a_command_that_goes_on_after_an_interrupt_has_its_lock_kept() {
+    const GOES_ON: &str = "trap 'echo interrupted' INT; echo ready; read -r line; read -r line";
+    let mut first = Pglock::new(Server::shared())
+        .through(&["setsid", "env", "--default-signal=INT"])
+        .args(["run", "--hold-at-least", "60s", "went-on", "-c", GOES_ON])
+        .spawn();
+    first.wait_line("ready");
+    first.signal(Signal::SIGINT);
+    first.write(b"a line\n");
+    first.wait_line("interrupted");
+    first.write(b"another\n");
+    until("the end of command and guardian", || {
+        children_of(first.pid()).is_empty()
+    });
+    pglock()
+        .args(["try", "-q", "went-on", "true"])
+        .run()
+        .assert_code(75);
+    first.signal(Signal::SIGTERM);
+    first.wait().assert_code(0).assert_stderr("");
+}
+
 #[test]
 fn a_lock_lost_while_it_is_kept_is_told() {
     let words = ["--hold-at-least", "60s", "kept-lost", "echo", "ran"];
