@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_pglock_global_optspecs
-    string join \n d/dbname= h/host= p/port= U/username= W/password no-password ?/help V/version
+    string join \n d/dbname= h/host= p/port= U/username= W/password no-password help V/version
 end
 
 function __fish_pglock_needs_command
@@ -30,7 +30,7 @@ complete -c pglock -n "__fish_pglock_needs_command" -s p -l port -d 'Server port
 complete -c pglock -n "__fish_pglock_needs_command" -s U -l username -d 'Role to connect as' -r
 complete -c pglock -n "__fish_pglock_needs_command" -s W -l password -d 'Ask for the password before connecting, even if one is known'
 complete -c pglock -n "__fish_pglock_needs_command" -l no-password -d 'Never ask for a password'
-complete -c pglock -n "__fish_pglock_needs_command" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
+complete -c pglock -n "__fish_pglock_needs_command" -l help -d 'Print help (-? is brief, --help is complete)'
 complete -c pglock -n "__fish_pglock_needs_command" -s V -l version -d 'Print version'
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "run" -d 'Wait for the lock, then run COMMAND while holding it'
 complete -c pglock -n "__fish_pglock_needs_command" -f -a "try" -d 'Run COMMAND if the lock is free now, and never wait'
@@ -177,7 +177,7 @@ complete -c pglock -n "__fish_pglock_using_subcommand run" -l on-lost -d 'What t
 warn\t'Say so, and let it finish'"
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s W -l password -d 'Ask for the password before connecting, even if one is known'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l no-password -d 'Never ask for a password'
-complete -c pglock -n "__fish_pglock_using_subcommand run" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
+complete -c pglock -n "__fish_pglock_using_subcommand run" -l help -d 'Print help (-? is brief, --help is complete)'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s n -l nonblock -d 'Do not wait: like `try`'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
 complete -c pglock -n "__fish_pglock_using_subcommand run" -s s -l shared -d 'Take a shared lock: many shared holders at once, or one exclusive'
@@ -321,7 +321,7 @@ complete -c pglock -n "__fish_pglock_using_subcommand try" -l on-lost -d 'What t
 warn\t'Say so, and let it finish'"
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s W -l password -d 'Ask for the password before connecting, even if one is known'
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l no-password -d 'Never ask for a password'
-complete -c pglock -n "__fish_pglock_using_subcommand try" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
+complete -c pglock -n "__fish_pglock_using_subcommand try" -l help -d 'Print help (-? is brief, --help is complete)'
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
 complete -c pglock -n "__fish_pglock_using_subcommand try" -s s -l shared -d 'Take a shared lock: many shared holders at once, or one exclusive'
 complete -c pglock -n "__fish_pglock_using_subcommand try" -l token -d 'Give COMMAND a fencing token in PGLOCK_TOKEN'
@@ -456,7 +456,7 @@ prometheus\t'OpenMetrics text: holders, waiters and their seconds by lock, as fo
 complete -c pglock -n "__fish_pglock_using_subcommand list" -l watch -d 'Look again every SECONDS [default: 2], until q or Ctrl-C' -r
 complete -c pglock -n "__fish_pglock_using_subcommand list" -s W -l password -d 'Ask for the password before connecting, even if one is known'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -l no-password -d 'Never ask for a password'
-complete -c pglock -n "__fish_pglock_using_subcommand list" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
+complete -c pglock -n "__fish_pglock_using_subcommand list" -l help -d 'Print help (-? is brief, --help is complete)'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -l json -d 'The same as --format json'
 complete -c pglock -n "__fish_pglock_using_subcommand list" -l wide -d 'More columns: application, client, database, blocked by'
@@ -588,7 +588,7 @@ complete -c pglock -n "__fish_pglock_using_subcommand release" -l pid -d 'Only t
 complete -c pglock -n "__fish_pglock_using_subcommand release" -l timeout -d 'Wait at most this long until the lock is really gone [default: 30s]' -r
 complete -c pglock -n "__fish_pglock_using_subcommand release" -s W -l password -d 'Ask for the password before connecting, even if one is known'
 complete -c pglock -n "__fish_pglock_using_subcommand release" -l no-password -d 'Never ask for a password'
-complete -c pglock -n "__fish_pglock_using_subcommand release" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
+complete -c pglock -n "__fish_pglock_using_subcommand release" -l help -d 'Print help (-? is brief, --help is complete)'
 complete -c pglock -n "__fish_pglock_using_subcommand release" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
 complete -c pglock -n "__fish_pglock_using_subcommand release" -s f -l force -d 'Terminate the holders\' sessions at once, those of pglock too'
 complete -c pglock -n "__fish_pglock_using_subcommand release" -s y -l yes -d 'End sessions of other programs without a question; a pglock is still asked to stop'
@@ -717,7 +717,7 @@ promscale\t'Promscale'"
 complete -c pglock -n "__fish_pglock_using_subcommand key" -l check -d 'Look for names that share a key, among those in FILE, one a line; - is standard input' -r -F
 complete -c pglock -n "__fish_pglock_using_subcommand key" -s W -l password -d 'Ask for the password before connecting, even if one is known'
 complete -c pglock -n "__fish_pglock_using_subcommand key" -l no-password -d 'Never ask for a password'
-complete -c pglock -n "__fish_pglock_using_subcommand key" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
+complete -c pglock -n "__fish_pglock_using_subcommand key" -l help -d 'Print help (-? is brief, --help is complete)'
 complete -c pglock -n "__fish_pglock_using_subcommand key" -l raw -d 'NAME is the key itself: a 64-bit integer, or A,B with two 32-bit integers'
 complete -c pglock -n "__fish_pglock_using_subcommand key" -l all -d 'A table of the keys that all schemes of --hash give NAME'
 complete -c pglock -n "__fish_pglock_using_subcommand check" -s d -l dbname -d 'Database name, or a connection URI or keyword=value string' -r
@@ -730,7 +730,7 @@ transaction\t'One transaction, for poolers that share out sessions'"
 complete -c pglock -n "__fish_pglock_using_subcommand check" -l lease -d 'As in `run`: how long the server may go without hearing of this host [default: 30s]' -r
 complete -c pglock -n "__fish_pglock_using_subcommand check" -s W -l password -d 'Ask for the password before connecting, even if one is known'
 complete -c pglock -n "__fish_pglock_using_subcommand check" -l no-password -d 'Never ask for a password'
-complete -c pglock -n "__fish_pglock_using_subcommand check" -s ? -l help -d 'Print help (-? is brief, --help is complete)'
+complete -c pglock -n "__fish_pglock_using_subcommand check" -l help -d 'Print help (-? is brief, --help is complete)'
 complete -c pglock -n "__fish_pglock_using_subcommand check" -l json -d 'One JSON object; the keys are stable'
 complete -c pglock -n "__fish_pglock_using_subcommand help; and not __fish_seen_subcommand_from run try list release key check help" -f -a "run" -d 'Wait for the lock, then run COMMAND while holding it'
 complete -c pglock -n "__fish_pglock_using_subcommand help; and not __fish_seen_subcommand_from run try list release key check help" -f -a "try" -d 'Run COMMAND if the lock is free now, and never wait'

@@ -19,7 +19,8 @@ impl Holding {
     /// Those of the environment; what cannot be read is left out.
     pub fn above() -> Vec<Self> {
         let told = std::env::var(VARIABLE).unwrap_or_default();
-        let holdings = told.split(' ').filter_map(|holding| holding.parse().ok());
+        let told = told.split_ascii_whitespace();
+        let holdings = told.filter_map(|holding| holding.parse().ok());
         holdings.collect()
     }
 }

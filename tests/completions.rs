@@ -1,4 +1,4 @@
-//! What bash offers at the cursor.
+//! What bash and fish offer at the cursor.
 
 use std::path::Path;
 use std::process::Command;
@@ -57,6 +57,32 @@ fn elsewhere_the_options_of_the_verb_are_offered() {
             offered.iter().any(|word| word == option),
             "{line}: {offered:?}"
         );
+    }
+}
+
+#[test]
+fn fish_offers_verbs_and_options() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("completions/pglock.fish");
+    for (line, word) in [
+        ("pglock ", "run"),
+        ("pglock rel", "release"),
+        ("pglock --h", "--help"),
+        ("pglock run --max-r", "--max-runtime"),
+        ("pglock list --format p", "prometheus"),
+    ] {
+        let mut fish = Command::new("fish");
+        let complete = "source $argv[1]; complete --do-complete $argv[2]";
+        fish.args(["--no-config", "-c", complete])
+            .arg(&script)
+            .arg(line);
+        let finished = Running::start(&mut fish).wait();
+        finished.assert_code(0).assert_stderr("");
+        // A word, a tab, and what it means.
+        let mut offered = finished
+            .stdout
+            .lines()
+            .map(|offer| offer.split('\t').next());
+        finished.assert(offered.any(|offer| offer == Some(word)), word);
     }
 }
 

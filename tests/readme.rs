@@ -54,7 +54,7 @@ fn the_cron_entry_of_the_readme_runs_its_job() {
     let command = command
         .replace("/usr/local/bin/", "")
         .replace(
-            "postgres://cron:PASSWORD@db.example/app",
+            "postgres://report@db.example/app",
             &format!("dbname={}", place.database),
         )
         .replace("/opt/report.sh", "./report.sh");

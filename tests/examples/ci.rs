@@ -220,7 +220,7 @@ impl Runner {
     #[track_caller]
     fn assert_free(&self) {
         let mut client = Server::shared().client_as(&self.database, "postgres");
-        for lock in ["production", "migrations"] {
+        for lock in ["production", "maintenance"] {
             assert_eq!(holders(&mut client, lock), [0; 0], "{lock}");
         }
     }
@@ -228,7 +228,7 @@ impl Runner {
     #[track_caller]
     fn await_free(&self) {
         let mut client = Server::shared().client_as(&self.database, "postgres");
-        for lock in ["production", "migrations"] {
+        for lock in ["production", "maintenance"] {
             until("a free lock", || holders(&mut client, lock).is_empty());
         }
     }

@@ -70,7 +70,7 @@ pub async fn choose(
             Way::Ask => true,
             Way::End if args.force || args.yes => true,
             Way::End if !has_terminal() => {
-                let said = format!("{described}; --force ends its session");
+                let said = format!("{described}; --yes ends its session");
                 tally.still_held.push(said);
                 false
             }
