@@ -88,7 +88,7 @@ fn without_a_terminal_and_without_force_the_holder_is_only_named() {
         .assert_one_message()
         .assert_stderr_has("key 42 is held by postgres")
         .assert_stderr_has(&format!("(backend {pid})"))
-        .assert_stderr_has("--force");
+        .assert_stderr_has("; --yes ends its session\n");
     assert!(lives(&mut foreign));
     release(&database, &["--yes", "--raw", "42"])
         .run()
