@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 /// Memory in MB, of one process or of several.
 #[derive(Clone, Copy, Default)]
@@ -62,17 +62,19 @@ pub fn memory(pid: u32) -> Result<Memory> {
     })
 }
 
-/// How often the threads of these processes have given up the processor in order to wait; whoever has done so was woken up before.
-pub fn waits(pids: &[u32]) -> f64 {
-    let tasks = pids
-        .iter()
-        .filter_map(|pid| fs::read_dir(format!("/proc/{pid}/task")).ok());
-    let statuses = tasks.flatten().flatten();
+/// How often the threads of a process have given up the processor in order to wait; whoever has done so was woken up before.
+pub fn waits(pid: u32) -> Result<f64> {
+    let has_ended = read(pid, "stat")?.contains(") Z ");
+    ensure!(!has_ended, "process {pid} has ended");
+    let tasks = format!("/proc/{pid}/task");
+    let tasks = fs::read_dir(&tasks).with_context(|| tasks)?;
     // A thread that has just ended no longer counts.
-    let statuses = statuses.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
-    statuses
+    let statuses = tasks
+        .flatten()
+        .filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
+    Ok(statuses
         .map(|status| number_after(&status, "voluntary_ctxt_switches:"))
-        .sum()
+        .sum())
 }
 
 fn read(pid: u32, file: &str) -> Result<String> {

@@ -30,15 +30,13 @@ pub fn measure(site: &Site, options: &Options) -> Result<Section> {
     }
     sleep(SETTLED);
     let processes: Vec<Vec<u32>> = holders.iter().map(|each| each.2.processes()).collect();
-    let count = || {
-        processes
-            .iter()
-            .map(|pids| processes::waits(pids))
-            .collect::<Vec<f64>>()
+    let count = || -> Result<Vec<f64>> {
+        let waits = |pids: &Vec<u32>| pids.iter().map(|pid| processes::waits(*pid)).sum();
+        processes.iter().map(waits).collect()
     };
-    let (before, begun) = (count(), Instant::now());
+    let (before, begun) = (count()?, Instant::now());
     sleep(PERIOD);
-    let (after, minutes) = (count(), begun.elapsed().as_secs_f64() / 60.0);
+    let (after, minutes) = (count()?, begun.elapsed().as_secs_f64() / 60.0);
 
     let mut figures = Vec::new();
     let mut bounds: Vec<Bound> = Vec::new();

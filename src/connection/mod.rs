@@ -11,6 +11,12 @@ mod home;
 mod hosts;
 mod keywords;
 mod negotiation;
+#[cfg(openssl_when_needed)]
+#[expect(
+    unsafe_code,
+    reason = "assembler, and functions that are found by name"
+)]
+mod openssl_library;
 mod password_file;
 mod places;
 mod prompt;

@@ -37,6 +37,8 @@ pub type Complaint = Arc<OnceLock<String>>;
 
 /// A session for one handshake, with the verification that sslmode asks for (PostgreSQL documentation, 34.19.1).
 pub fn new(settings: &TlsSettings, host: &str, complaint: &Complaint) -> Result<Ssl, BoxError> {
+    #[cfg(openssl_when_needed)]
+    super::openssl_library::load()?;
     // Not by the crate's SslConnector: it parses the system's certificates, wanted or not, which takes longer than all else.
     #[cfg(feature = "vendored-openssl")]
     openssl::provider::Provider::set_default_search_path(None, MODULES)?;

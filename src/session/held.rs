@@ -141,7 +141,10 @@ impl HeldLock {
     }
 
     /// Waits for the end of the session, and has it prove at every heartbeat that it still holds the lock; what
-    /// ended that. Not to be dropped and called again in the middle of a heartbeat.
+    /// ended that.
+    ///
+    /// When it is dropped in the middle of a heartbeat, the answer comes and is not read. If that one failed, in a transaction the next
+    /// statement fails as well, and the lock counts as lost.
     pub async fn lost(&mut self) -> String {
         if let Some(settle) = self.settle.take() {
             let limit = self.lease.heartbeat_deadline();

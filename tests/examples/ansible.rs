@@ -9,7 +9,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
 use crate::examples::tools::{path, python_tool};
-use crate::support::{Finished, Running, Server, Watchdog, binary};
+use crate::support::{Finished, Running, Server, Watchdog, binary, write_to_reader};
 
 /// Two hosts of one machine.
 const INVENTORY: &str = "[all]\nweb-1\nweb-2\n\n[all:vars]\nansible_connection=local\nansible_python_interpreter=\"{{ ansible_playbook_python }}\"\n";
@@ -23,7 +23,7 @@ fn of_two_hosts_one_is_changed_and_the_other_is_ok() {
         ansible.stdout_so_far().contains("ok: [web-")
     });
     assert_eq!(control.ran(), "ran\n");
-    fs::write(control.scratch.directory().join("go"), "go\n").unwrap();
+    write_to_reader(&control.scratch.directory().join("go"), "go\n");
     let finished = ansible.wait();
     finished.assert_code(0);
     let [one, two] = recap(&finished);

@@ -3,7 +3,6 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -12,7 +11,9 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
 use crate::examples::tools::{at, check, text, yaml};
-use crate::support::{Running, Server, Watchdog, binary, child_named, children_of, holders, until};
+use crate::support::{
+    Running, Server, Watchdog, binary, child_named, children_of, holders, until, write_to_reader,
+};
 
 const GITHUB: &str = "github-actions/deploy.yml";
 const GITLAB: &str = "gitlab-ci/deploy.gitlab-ci.yml";
@@ -199,22 +200,22 @@ impl Runner {
     #[track_caller]
     fn start(&self, deaf: bool) -> Running {
         let path = std::env::var("PATH").unwrap();
-        let mut command = Command::new("env");
+        // A runner has no terminal.
+        let mut command = Command::new("setsid");
         command
-            .arg("--default-signal=INT,TERM,QUIT")
+            .args(["env", "--default-signal=INT,TERM,QUIT"])
             .args(&self.words)
             .current_dir(self.directory())
             .env("PATH", format!("{}:{path}", self.directory().display()))
             .envs(Server::shared().env())
             .envs(self.environment.iter().cloned())
-            .env("DEAF", if deaf { "1" } else { "" })
-            .process_group(0);
+            .env("DEAF", if deaf { "1" } else { "" });
         Running::start(&mut command)
     }
 
     /// Lets the deployment that has begun come to its end.
     fn let_go_on(&self) {
-        fs::write(self.directory().join("go"), "go\n").unwrap();
+        write_to_reader(&self.directory().join("go"), "go\n");
     }
 
     #[track_caller]

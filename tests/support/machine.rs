@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::Command;
-use std::thread::sleep;
+use std::thread::{panicking, sleep};
 use std::time::{Duration, Instant};
 
 use nix::unistd::{Pid, geteuid};
@@ -156,6 +156,8 @@ impl Drop for Machine {
         while self.watch.is_running() && switched_off.elapsed() < END {
             sleep(Duration::from_millis(1));
         }
+        let is_left = self.watch.is_running();
+        assert!(!is_left || panicking(), "a machine is left");
     }
 }
 

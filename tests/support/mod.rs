@@ -10,6 +10,7 @@
 
 mod authorities;
 mod child;
+mod fifo;
 mod finished;
 mod installation;
 pub mod look_alike;
@@ -37,6 +38,7 @@ mod watchdog;
 
 pub use authorities::Authorities;
 pub use child::Running;
+pub use fifo::write_to_reader;
 pub use finished::Finished;
 pub use installation::program;
 pub use machine::{LIMIT, Machine};
