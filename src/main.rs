@@ -33,8 +33,8 @@ mod text;
 
 use std::process::ExitCode;
 
+use clap::Parser as _;
 use clap::error::ErrorKind;
-use clap::{CommandFactory as _, Parser as _};
 
 use crate::cli::Cli;
 use crate::exit::{Fault, Outcome};
@@ -85,35 +85,6 @@ fn help_or_usage_error(error: &clap::Error) -> ExitCode {
                 Err(error) => failure(&error),
             }
         }
-        _ => failure(&Fault::Usage.error(on_one_line(&error.to_string()))),
+        _ => failure(&Fault::Usage.error(cli::mistake(error))),
     }
-}
-
-/// The verb whose help is the right one, as far as the arguments can be understood.
-fn command_meant() -> String {
-    let command = Cli::command().ignore_errors(true);
-    let matches = command.try_get_matches().ok();
-    let verb = matches
-        .as_ref()
-        .and_then(|matches| matches.subcommand_name());
-    verb.map_or("pglock".to_owned(), |verb| format!("pglock {verb}"))
-}
-
-/// clap's message on one line, without its label and usage, and of its tips only what was perhaps meant.
-fn on_one_line(rendered: &str) -> String {
-    let paragraph = rendered.split("\n\n").next().unwrap_or_default();
-    let paragraph = paragraph.strip_prefix("error: ").unwrap_or(paragraph);
-    let words: Vec<&str> = paragraph.split_whitespace().collect();
-    let tips = rendered
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("tip: "));
-    let meant = tips
-        .filter(|tip| tip.contains("similar"))
-        .map(|tip| format!("; {tip}"));
-    format!(
-        "{}{}; see {} --help",
-        words.join(" "),
-        meant.collect::<String>(),
-        command_meant()
-    )
 }

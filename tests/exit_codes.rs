@@ -47,11 +47,18 @@ fn a_conflict_exit_code_does_not_touch_the_status_of_the_command() {
 
 #[test]
 fn a_command_that_is_not_found_gives_127_and_the_lock_is_free() {
-    for program in ["no-such-program", "./no/such/program", "true; echo ran", ""] {
+    let script = "; -c STRING runs a line of the shell's";
+    for (program, hint) in [
+        ("no-such-program", ""),
+        ("./no/such/program", ""),
+        ("", ""),
+        ("true; echo ran", script),
+        ("A=1", script),
+    ] {
         run(&["run", "exit-127", "--", program])
             .assert_code(127)
             .assert_stdout("")
-            .assert_stderr(&format!("pglock: {program}: command not found\n"));
+            .assert_stderr(&format!("pglock: {program}: command not found{hint}\n"));
         assert_free("exit-127");
     }
 }
@@ -134,6 +141,15 @@ fn a_server_that_is_down_gives_121() {
                 ));
         }
     }
+}
+
+#[test]
+fn where_no_host_is_given_it_is_said_how_to_give_one() {
+    let nowhere = Pglock::without_server().env("PGPORT", "1").arg("list");
+    let refused = nowhere.run();
+    let hint = "; no host is given: -h, -d, PGLOCK_URL or PGHOST\n";
+    refused.assert_code(121).assert_one_message();
+    refused.assert(refused.stderr.ends_with(hint), hint);
 }
 
 #[test]

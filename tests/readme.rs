@@ -18,7 +18,7 @@ fn the_commands_of_the_readme_do_what_it_says() {
     let blocks = blocks("sh");
     assert!(blocks.len() > 9, "the README shows commands: {blocks:?}");
     for block in blocks {
-        place.sh(&block).assert_code(0);
+        place.sh(&place.named_in(&block)).assert_code(0);
     }
     place
         .sh("pglock key my_lock")
@@ -77,6 +77,18 @@ impl Place {
         }
         let database = Server::shared().database();
         Self { scratch, database }
+    }
+
+    /// A text of the README with this place in place of the README's.
+    fn named_in(&self, text: &str) -> String {
+        let server = Server::shared();
+        let host = server.socket_dir().to_str().unwrap();
+        text.replace(" app --", &format!(" {} --", self.database))
+            .replace(" app,public ", &format!(" {},public ", self.database))
+            .replace(
+                "host=db.example port=5432",
+                &format!("host={host} port={}", server.port()),
+            )
     }
 
     /// Runs a block of the README in a shell that finds pglock on its PATH and stops at the first failure.

@@ -123,6 +123,18 @@ fn on_a_terminal_it_shows_the_holder_and_asks() {
 }
 
 #[test]
+fn what_nobody_holds_is_said_on_a_terminal_alone() {
+    let database = database();
+    let mut terminal = release(&database, &["typo"]).on_terminal();
+    terminal.wait_for("pglock: typo: nobody holds it");
+    terminal.wait().assert_code(1);
+    release(&database, &["typo"])
+        .run()
+        .assert_code(1)
+        .assert_silent();
+}
+
+#[test]
 fn a_dry_run_shows_the_holders_and_ends_none() {
     let database = database();
     let mut holders = [(); 2].map(|()| holding(&database, "pg_advisory_lock_shared(42)"));

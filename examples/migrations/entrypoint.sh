@@ -7,9 +7,10 @@
 # Whoever gets the lock first migrates, the others wait, at most MIGRATION_TIMEOUT, each find nothing to do, and go on. To change: the name
 # of the lock (`migrations`), and the two limits. The connection is psql's: PGHOST, PGDATABASE, PGUSER, PGPASSWORD, PGSSLMODE.
 #
-# The start fails with what a failed migration ends with (psql: 3), with 75 if the lock was not free in time (the message says who has
-# it), 121 (no connection), 122 (a pooler or standby that cannot hold the lock), 123 (the lock was lost), 124 (the migrations overran
-# MIGRATION_MAX_RUNTIME), and 143 if it was told to stop meanwhile. The application is not started then.
+# The start fails with what a failed migration ends with (psql: 3; 1 where the role may not create the table that notes what was applied),
+# with 75 if the lock was not free in time (the message says who has it), 121 (no connection), 122 (a pooler or standby that cannot hold
+# the lock), 123 (the lock was lost), 124 (the migrations overran MIGRATION_MAX_RUNTIME), and 143 if it was told to stop meanwhile. The
+# application is not started then.
 #
 # Migrations want the server itself, not a transaction pooler: pglock refuses one with 122. Where there is no other way, add
 # `--scope transaction`, and have two backends of the pool free, one for the lock and one for psql.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Applies what of migrations/*.sql, beside this file, the database has not had yet, in the order of their names, each with the note that
 # it was applied in one transaction. Run it under the lock, as entrypoint.sh does: it looks only then, so that whoever has waited sees
-# what was done meanwhile. Ends with 3, psql's status, at the first one that fails; those before it stay applied.
+# what was done meanwhile. Ends with 3, psql's status, at the first one that fails (1 where the role may not create the table); those before it stay applied.
 #
 # What cannot be in a transaction (CREATE INDEX CONCURRENTLY) needs a way of its own, and has to bear being begun twice.
 set -eu

@@ -269,7 +269,15 @@ fn cannot_execute(program: &OsStr, errno: Errno) -> anyhow::Error {
     let program = crate::text::printable(&program.to_string_lossy());
     let why = errno.desc().to_lowercase();
     match errno {
-        Errno::ENOENT => Fault::CommandNotFound.error(format!("{program}: command not found")),
+        Errno::ENOENT => {
+            let is_script = program.contains([' ', '|', ';', '&', '<', '>', '=', '$']);
+            let hint = if is_script {
+                "; -c STRING runs a line of the shell's"
+            } else {
+                ""
+            };
+            Fault::CommandNotFound.error(format!("{program}: command not found{hint}"))
+        }
         _ => Fault::CannotExecute.error(format!("{program}: cannot execute: {why}")),
     }
 }

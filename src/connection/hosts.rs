@@ -12,6 +12,8 @@ use crate::exit::Fault;
 pub struct Host {
     /// As the user gave it: for messages, and what a certificate must be for.
     pub name: String,
+    /// Or else it is the one that is tried when nothing says where the server is.
+    pub is_given: bool,
     pub address: Address,
     pub port: u16,
     pub password: Option<String>,
@@ -98,6 +100,7 @@ pub fn hosts(given: &mut Given) -> anyhow::Result<Vec<Host>> {
     (0..count)
         .map(|at| {
             let (name, address) = (nth(&names, at), nth(&addresses, at));
+            let is_given = !(name.is_empty() && address.is_empty());
             let address = match address.as_str() {
                 "" => address_of(&name),
                 numeric if is_numeric(numeric) => Address::Tcp(address),
@@ -111,6 +114,7 @@ pub fn hosts(given: &mut Given) -> anyhow::Result<Vec<Host>> {
             let port = port(&ports[if ports.len() == 1 { 0 } else { at }])?;
             Ok(Host {
                 name,
+                is_given,
                 address,
                 port,
                 password: None,

@@ -116,7 +116,9 @@ fn from_url(variable: &str, text: &str) -> anyhow::Result<Parameters> {
     if conninfo::is_conninfo(text) {
         return conninfo::parse(variable, text);
     }
-    Err(Fault::Usage.error(format!("{variable} is no PostgreSQL connection string")))
+    Err(Fault::Usage.error(format!(
+        "{variable} is no PostgreSQL connection string; write postgres://USER@HOST/DATABASE or host=HOST dbname=DATABASE"
+    )))
 }
 
 fn from_variables() -> anyhow::Result<Parameters> {

@@ -36,6 +36,7 @@ mod tests {
     fn each_provider_has_a_way_of_its_own() {
         let host = |name: &str, address| Host {
             name: name.to_owned(),
+            is_given: true,
             address,
             port: 5432,
             password: None,

@@ -42,7 +42,11 @@ pub async fn choose(
     tally: &mut Tally,
 ) -> anyhow::Result<Vec<Target>> {
     let mut targets = Vec::new();
-    for holder in holders(session, lock, args.pid).await? {
+    let holders = holders(session, lock, args.pid).await?;
+    if holders.is_empty() && stderr().is_terminal() {
+        report::line(&format!("{lock}: nobody holds it"));
+    }
+    for holder in holders {
         let described = holder.describe_as(lock);
         if holder.prepared {
             let transaction = holder.prepared_transaction.as_deref().unwrap_or("?");

@@ -1,0 +1,47 @@
+//! What is wrong with arguments, on one line.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgMatches, CommandFactory as _};
+
+use super::Cli;
+
+/// What is wrong, and which help tells more: that of the verb, as far as the arguments can be understood.
+pub fn mistake(error: &clap::Error) -> String {
+    let understood = Cli::command().ignore_errors(true).try_get_matches().ok();
+    let verb = understood.as_ref().and_then(ArgMatches::subcommand);
+    let help = verb.map_or("pglock".to_owned(), |(verb, _)| format!("pglock {verb}"));
+    let wrong = no_command(error, verb.map(|(_, rest)| rest))
+        .unwrap_or_else(|| on_one_line(&error.to_string()));
+    format!("{wrong}; see {help} --help")
+}
+
+/// Where nothing but COMMAND is missing, what was taken for NAME: it may be the command.
+fn no_command(error: &clap::Error, verb: Option<&ArgMatches>) -> Option<String> {
+    let missing = match error.get(ContextKind::InvalidArg)? {
+        ContextValue::Strings(missing) if error.kind() == ErrorKind::MissingRequiredArgument => {
+            missing
+        }
+        _ => return None,
+    };
+    let [missing] = &missing[..] else {
+        return None;
+    };
+    let name = verb?.try_get_one::<String>("name").ok()??;
+    missing
+        .contains("COMMAND")
+        .then(|| format!("no COMMAND to run under the lock '{name}'"))
+}
+
+/// clap's message on one line, without its label and usage, and of its tips only what was perhaps meant.
+fn on_one_line(rendered: &str) -> String {
+    let paragraph = rendered.split("\n\n").next().unwrap_or_default();
+    let paragraph = paragraph.strip_prefix("error: ").unwrap_or(paragraph);
+    let words: Vec<&str> = paragraph.split_whitespace().collect();
+    let tips = rendered
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("tip: "));
+    let meant = tips
+        .filter(|tip| tip.contains("similar"))
+        .map(|tip| format!("; {tip}"));
+    format!("{}{}", words.join(" "), meant.collect::<String>())
+}
