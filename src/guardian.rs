@@ -10,6 +10,7 @@ mod state;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
+use nix::errno::Errno;
 use nix::libc;
 use nix::unistd::{Pid, getpid};
 use socket2::{MsgHdr, SockRef};
@@ -73,18 +74,26 @@ impl Guardian {
 }
 
 impl HandOver<'_> {
-    /// Called by the process that is about to become the command: allocates nothing. Without a guardian the command is still pglock's.
-    pub fn send(self, own_group: bool) {
-        let Ok(this) = open_process(getpid()) else {
-            return;
-        };
+    /// Called by the process that is about to become the command: allocates nothing. The error is why the guardian could not be told: the
+    /// command is not to run then. With a guardian that was killed in this moment it is still pglock's.
+    pub fn send(self, own_group: bool) -> nix::Result<()> {
+        let this = open_process(getpid())?;
         let group = if own_group { OWN_GROUP } else { SHARED_GROUP };
         let [a, b, c, d] = getpid().as_raw().to_ne_bytes();
         let said = [group, a, b, c, d];
         let said = [IoSlice::new(&said)];
         let rights = rights([self.session.as_raw_fd(), this.as_raw_fd()]);
         let message = MsgHdr::new().with_buffers(&said).with_control(&rights);
-        let _ = SockRef::from(&self.control).sendmsg(&message, libc::MSG_NOSIGNAL);
+        if SockRef::from(&self.control)
+            .sendmsg(&message, libc::MSG_NOSIGNAL)
+            .is_ok()
+        {
+            return Ok(());
+        }
+        match Errno::last() {
+            Errno::EPIPE | Errno::ECONNRESET => Ok(()),
+            errno => Err(errno),
+        }
     }
 }
 

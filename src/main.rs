@@ -72,7 +72,7 @@ fn die_of_interrupt(outcome: &Outcome) {
 }
 
 fn failure(error: &anyhow::Error) -> ExitCode {
-    report::line(&format!("{error:#}"));
+    report::line(&text::of_error(error));
     exit::code_of(error).into()
 }
 

@@ -1,5 +1,9 @@
 //! Text from elsewhere made fit for one line of a terminal.
 
+use std::io;
+
+use nix::errno::Errno;
+
 /// Escapes what could move a terminal's cursor, change its state or reorder text: control characters
 /// (including newlines) and some of Unicode's invisible ones.
 pub fn printable(text: &str) -> String {
@@ -23,6 +27,32 @@ pub fn is_deceptive(c: char) -> bool {
 /// operators without a width around them, and the byte order mark; not combining characters, tags and variation selectors.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// An error and its causes on one line; what the system says, without its numbers and names.
+pub fn of_error(error: &anyhow::Error) -> String {
+    let causes = error.chain().map(|cause| {
+        if let Some(error) = cause.downcast_ref::<io::Error>() {
+            return of_io(error);
+        }
+        match cause.downcast_ref::<Errno>() {
+            Some(errno) => of_errno(*errno),
+            None => cause.to_string(),
+        }
+    });
+    causes.collect::<Vec<_>>().join(": ")
+}
+
+/// The standard library adds "(os error 111)" to a plain description.
+pub fn of_io(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(number) => of_errno(Errno::from_raw(number)),
+        None => error.to_string(),
+    }
+}
+
+fn of_errno(errno: Errno) -> String {
+    errno.desc().to_lowercase()
 }
 
 #[cfg(test)]

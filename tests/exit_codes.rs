@@ -147,7 +147,7 @@ fn a_server_that_is_down_gives_121() {
 fn where_no_host_is_given_it_is_said_how_to_give_one() {
     let nowhere = Pglock::without_server().env("PGPORT", "1").arg("list");
     let refused = nowhere.run();
-    let hint = "; no host is given: -h, -d, PGLOCK_URL or PGHOST\n";
+    let hint = " (no host is given: -h, -d, PGLOCK_URL or PGHOST)\n";
     refused.assert_code(121).assert_one_message();
     refused.assert(refused.stderr.ends_with(hint), hint);
 }

@@ -58,6 +58,43 @@ fn the_lock_outlives_a_killed_pglock_and_not_its_command() {
 }
 
 #[test]
+fn whoever_lacks_descriptors_for_a_guardian_runs_no_command() {
+    let server = Server::shared();
+    let (mut refused, mut guarded) = (0, 0);
+    for limit in 8..=24 {
+        let name = format!("descriptors-{limit}");
+        let limit = format!("--nofile={limit}");
+        let pglock = Pglock::new(server).through(&["setsid", "prlimit", &limit]);
+        let mut job = pglock.args(["run", &name, "cat"]).spawn();
+        job.write(b"ready\n");
+        until("a command, or the end", || {
+            job.stdout_so_far() == "ready\n" || !job.is_running()
+        });
+        if job.is_running() {
+            guarded += 1;
+            job.signal(Signal::SIGKILL);
+            until("the end of pglock", || !job.is_running());
+            assert_eq!(holders(&mut server.client(), &name).len(), 1, "{limit}");
+            job.close_stdin();
+            job.wait().assert_signal(9);
+        } else {
+            refused += 1;
+            let finished = job.wait();
+            // There may be too few for a connection, too.
+            let is_refused = matches!(finished.code, Some(121 | 125));
+            finished.assert(is_refused, "a refusal");
+            finished
+                .assert_stdout("")
+                .assert_stderr_has("too many open files");
+        }
+        within(MARGIN, "a free lock", || {
+            holders(&mut server.client(), &name).is_empty()
+        });
+    }
+    assert!(refused > 0 && guarded > 0, "{refused}, {guarded}");
+}
+
+#[test]
 fn a_command_that_closes_all_descriptors_is_guarded() {
     let server = Server::shared();
     let script = "use POSIX; $| = 1; print \"$$\\n\"; POSIX::close($_) for 3 .. 255; <STDIN>";

@@ -128,6 +128,9 @@ fn what_nobody_holds_is_said_on_a_terminal_alone() {
     let mut terminal = release(&database, &["typo"]).on_terminal();
     terminal.wait_for("pglock: typo: nobody holds it");
     terminal.wait().assert_code(1);
+    let mut terminal = release(&database, &["--pid", "1", "typo"]).on_terminal();
+    terminal.wait_for("pglock: typo: backend 1 does not hold it");
+    terminal.wait().assert_code(1);
     release(&database, &["typo"])
         .run()
         .assert_code(1)

@@ -1,12 +1,13 @@
 //! Encrypted connections: pglock beside psql, with certificates of every kind at both ends.
 
-use std::fs::{self};
+use std::fs;
 use std::sync::OnceLock;
 
+use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
-use crate::support::{Authorities, Case, Pglock, Place, Server, Watchdog, compare};
+use crate::support::{Authorities, Case, Pglock, Place, Server, Watchdog, compare, until};
 
 const MODES: [&str; 6] = [
     "disable",
@@ -85,6 +86,8 @@ fn what_verification_finds_out() {
                 .refused(": the server's certificate is for \"localhost\", not for host \"<address-of-named>\"\n"),
             with_root("host=<address-of-numbered> <numbered> sslmode=verify-full")
                 .reaches("<port-numbered> postgres keeper tcp tls"),
+            with_root("host=<address-of-spelt> <spelt> sslmode=verify-full")
+                .reaches("<port-spelt> postgres keeper tcp tls"),
             with_root("host=db.example.test <numbered> sslmode=verify-full")
                 .reaches("<port-numbered> postgres keeper tcp tls"),
             with_root("host=a.db.example.test <numbered> sslmode=verify-full")
@@ -171,6 +174,32 @@ fn the_systems_certificates_are_read_only_when_they_are_asked_for() {
             .assert_code(0)
             .assert_silent();
     }
+}
+
+#[test]
+fn a_file_that_does_not_come_to_an_end_keeps_nobody() {
+    let place = place();
+    let home = Watchdog::start();
+    let pipe = home.directory().join("root.crt");
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    let pglock = |limit: &[&str]| {
+        let (address, root) = (place.word("<named>"), pipe.display());
+        let conninfo = format!("host=localhost {address} sslmode=verify-full sslrootcert={root}");
+        let pglock = Pglock::without_server().args(["run", "-d", &conninfo]);
+        pglock.args(limit).args(["no-end", "echo", "ran"])
+    };
+    let late = pglock(&["--timeout", "300ms"]).run();
+    late.assert_code(121).assert_stdout("").assert_one_message();
+    let mut waiting = pglock(&[]).spawn();
+    let threads = format!("/proc/{}/task", waiting.pid());
+    until("a thread that reads", || {
+        let threads = fs::read_dir(&threads).unwrap().flatten();
+        let mut names =
+            threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
+        names.any(|name| name == "tls-files\n")
+    });
+    waiting.signal(Signal::SIGTERM);
+    waiting.wait().assert_code(143).assert_stdout("");
 }
 
 #[test]
@@ -369,17 +398,18 @@ fn client_certificates() {
 /// Four servers with TLS, which differ in their certificates.
 fn place() -> &'static Place {
     static PLACE: OnceLock<Place> = OnceLock::new();
-    static SERVERS: OnceLock<[Server; 4]> = OnceLock::new();
+    static SERVERS: OnceLock<[Server; 5]> = OnceLock::new();
     PLACE.get_or_init(|| {
         let authorities = Authorities::found();
         let servers = SERVERS.get_or_init(|| {
-            let servers = [(); 4].map(|()| Server::start());
+            let servers = [(); 5].map(|()| Server::start());
             let address = format!("IP:{},DNS:*.example.test", servers[1].host());
             let certificates = [
                 ("named", "ca", "server", "DNS:localhost", 2),
                 ("numbered", "ca", "server", &address, 2),
                 ("expired", "ca", "server", "DNS:localhost", -1),
                 ("foreign", "other", "localhost", "", 2),
+                ("spelt", "ca", servers[4].host(), "DNS:nowhere.invalid", 2),
             ];
             for (server, (name, authority, subject, names, days)) in
                 servers.iter().zip(certificates)
@@ -435,6 +465,7 @@ fn place() -> &'static Place {
             ("<numbered>", "<address-of-numbered>", "<port-numbered>"),
             ("<expired>", "<address-of-expired>", "<port-expired>"),
             ("<foreign>", "<address-of-foreign>", "<port-foreign>"),
+            ("<spelt>", "<address-of-spelt>", "<port-spelt>"),
         ];
         for (server, (place, address, port)) in servers.iter().zip(addresses) {
             let (host, number) = (server.host(), server.port());

@@ -40,6 +40,10 @@ fn a_missing_name_or_command_is_a_usage_error() {
             "no COMMAND to run under the lock './x.sh'",
         ),
         (&["try", "x", "--"], "no COMMAND to run under the lock 'x'"),
+        (
+            &["run", "postgres://a:b@c/d"],
+            "required arguments were not provided",
+        ),
     ]);
 }
 
@@ -122,20 +126,6 @@ fn a_conflict_exit_code_that_is_no_exit_status_is_a_usage_error() {
             (&["try", &option, "x", "true"], "--conflict-exit-code"),
         ]);
     }
-}
-
-#[test]
-fn no_time_at_all_to_run_is_a_usage_error() {
-    assert_usage_errors(&[
-        (
-            &["run", "--max-runtime", "0", "x", "true"],
-            "--max-runtime: 0",
-        ),
-        (
-            &["try", "--max-runtime", "0ms", "x", "true"],
-            "--max-runtime: 0",
-        ),
-    ]);
 }
 
 #[test]

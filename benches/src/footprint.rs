@@ -39,7 +39,7 @@ pub fn measure(site: &Site, options: &Options) -> Result<Section> {
         let path = file(site, options, program)?;
         let large = Figure::single("", program, SIZE, "MB", megabytes(&path)?);
         if program.is_pglock() {
-            bounds.push(large.held_to(goals::SIZE));
+            bounds.push(large.held_to(goals::size(program)));
         }
         figures.push(large);
         let mut command = Command::new(path);

@@ -63,14 +63,43 @@ impl Image {
             unsafe {
                 libc::execve(path.as_ptr(), words.as_ptr(), environment.as_ptr())
             };
-            // It comes back only if it has failed.
+            // It comes back only if it has failed. A directory that is not there, or does not answer, is not the last.
             match Errno::last() {
                 Errno::EACCES => refused = Some(Errno::EACCES),
                 Errno::ENOENT | Errno::ENOTDIR => {}
+                Errno::ENAMETOOLONG | Errno::ESTALE | Errno::ENODEV | Errno::ETIMEDOUT
+                    if self.candidates.len() > 1 => {}
                 errno => return errno,
             }
         }
         refused.unwrap_or(Errno::ENOENT)
+    }
+}
+
+/// Why a newborn has not become the command.
+pub enum Failure {
+    /// The command cannot be executed.
+    Execution(Errno),
+    /// It did not come to that.
+    Preparation(Errno),
+}
+
+impl Failure {
+    fn to_bytes(&self) -> [u8; 5] {
+        let (kind, errno) = match self {
+            Self::Execution(errno) => (0, errno),
+            Self::Preparation(errno) => (1, errno),
+        };
+        let [a, b, c, d] = (*errno as i32).to_ne_bytes();
+        [kind, a, b, c, d]
+    }
+
+    pub fn from_bytes([kind, errno @ ..]: [u8; 5]) -> Self {
+        let errno = Errno::from_raw(i32::from_ne_bytes(errno));
+        match kind {
+            0 => Self::Execution(errno),
+            _ => Self::Preparation(errno),
+        }
     }
 }
 
@@ -87,11 +116,11 @@ pub struct Newborn<'a> {
 impl Newborn<'_> {
     /// Turns the calling process into the command, or reports the errno and ends.
     pub fn turn_into_command(&self) -> ! {
-        let errno = match self.prepare() {
-            Ok(()) => self.image.exec(),
-            Err(errno) => errno,
+        let failure = match self.prepare() {
+            Ok(()) => Failure::Execution(self.image.exec()),
+            Err(errno) => Failure::Preparation(errno),
         };
-        let _ = write(self.report, &(errno as i32).to_ne_bytes());
+        let _ = write(self.report, &failure.to_bytes());
         // SAFETY: _exit(2) ends the process at once and runs none of the parent's handlers.
         #[expect(unsafe_code, reason = "_exit(2) has no safe form")]
         unsafe {
@@ -105,7 +134,7 @@ impl Newborn<'_> {
             setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
         }
         if let Some(hand_over) = self.hand_over {
-            hand_over.send(self.own_group);
+            hand_over.send(self.own_group)?;
         }
         if !self.own_group {
             // Whoever hears of the command may signal the group: the canary has to be there by then.

@@ -16,13 +16,16 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, close, fork, getpgid, getpgrp, getpid, getsid};
 
-use self::image::{Image, Newborn};
+use self::image::{Failure, Image, Newborn};
 use crate::canary::Canary;
 use crate::exit::{CommandEnd, Fault};
 use crate::family::{self, Family, as_group, send};
 use crate::guardian::HandOver;
 use crate::signals::{Caught, Inherited};
 use crate::terminal;
+
+/// What fails where it is not the command's own fault.
+const STARTING: &str = "starting the command";
 
 /// The stack of a child until it is the command: it calls the kernel, from a few frames.
 const CHILD_STACK: usize = 64 * 1024;
@@ -94,7 +97,7 @@ impl Child {
         } else {
             start_in_a_copy(&newborn, &start)
         }
-        .context("starting the command")?;
+        .context(STARTING)?;
         drop(report);
         let group = if own_group {
             Group::Own
@@ -105,16 +108,19 @@ impl Child {
             image::let_go(&start);
             Group::Shared { canary }
         };
-        match read_errno(start) {
+        match read_failure(start) {
             None => Ok(Self {
                 pid,
                 group,
                 family: Family::of_children_but(older, pid, own_group),
                 is_reaped: false,
             }),
-            Some(errno) => {
+            Some(failure) => {
                 waitpid(pid, None)?;
-                Err(cannot_execute(&command.words[0], errno))
+                Err(match failure {
+                    Failure::Execution(errno) => cannot_execute(&command.words[0], errno),
+                    Failure::Preparation(errno) => anyhow::Error::new(errno).context(STARTING),
+                })
             }
         }
     }
@@ -282,11 +288,10 @@ fn cannot_execute(program: &OsStr, errno: Errno) -> anyhow::Error {
     }
 }
 
-/// The errno that the child reported, or `None` when exec closed the socket; so does the end of a child that was killed.
-fn read_errno(start: OwnedFd) -> Option<Errno> {
+/// What the child reported, or `None` when exec closed the socket; so does the end of a child that was killed.
+fn read_failure(start: OwnedFd) -> Option<Failure> {
     let mut bytes = Vec::new();
     // What was read before an error counts: a socket is reset when its owner dies.
     let _ = File::from(start).read_to_end(&mut bytes);
-    let errno = i32::from_ne_bytes(bytes.try_into().ok()?);
-    Some(Errno::from_raw(errno))
+    Some(Failure::from_bytes(bytes.try_into().ok()?))
 }

@@ -27,8 +27,8 @@ fn no_command(error: &clap::Error, verb: Option<&ArgMatches>) -> Option<String> 
         return None;
     };
     let name = verb?.try_get_one::<String>("name").ok()??;
-    missing
-        .contains("COMMAND")
+    // A URI may have a password.
+    (missing.contains("COMMAND") && !name.contains(":/"))
         .then(|| format!("no COMMAND to run under the lock '{name}'"))
 }
 

@@ -116,7 +116,7 @@ pub struct JobArgs {
 
     /// Stop COMMAND when it has run this long: TERM, and KILL after the grace; exit with 124
     ///
-    /// pglock does that, not the guardian: after kill -9 of pglock nothing limits the time.
+    /// 0 is no limit. pglock does that, not the guardian: after kill -9 of pglock nothing limits the time.
     #[arg(long, value_name = "DURATION")]
     pub max_runtime: Option<String>,
 

@@ -8,6 +8,8 @@ mod run;
 
 use std::ops::ControlFlow;
 
+use anyhow::Context as _;
+
 use crate::cli::{self, Cli, Deferred, Verb};
 use crate::connection::Settings;
 use crate::exit::{Fault, Outcome};
@@ -55,7 +57,8 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        .build()?;
+        .build()
+        .context("watching what happens")?;
     let result = runtime.block_on(work);
     runtime.shutdown_background();
     result

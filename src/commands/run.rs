@@ -130,7 +130,7 @@ impl Plan {
                 },
             },
             jitter: read("--jitter", &job.jitter)?,
-            max_runtime: max_runtime(read("--max-runtime", &job.max_runtime)?)?,
+            max_runtime: read("--max-runtime", &job.max_runtime)?.filter(|limit| !limit.is_zero()),
             hold_at_least: read("--hold-at-least", &job.hold_at_least)?,
             guarded: !job.close,
             conflict_exit_code: job.conflict_exit_code.unwrap_or(exit::NOT_OBTAINED),
@@ -350,15 +350,6 @@ impl Plan {
             ("PGLOCK_TOKEN", held.token().map(|token| token.to_string())),
         ]
     }
-}
-
-fn max_runtime(limit: Option<Duration>) -> anyhow::Result<Option<Duration>> {
-    if limit == Some(Duration::ZERO) {
-        return Err(Fault::Usage.error(
-            "--max-runtime: 0 leaves the command no time; leave the option out for no limit",
-        ));
-    }
-    Ok(limit)
 }
 
 /// What the arguments ask for.

@@ -47,6 +47,28 @@ pub fn complaint(chain: &X509StoreContextRef, host: &str) -> String {
     }
 }
 
+/// Whether a certificate that was refused for an address names it in letters: as a DNS name, or, where no address is among its names, as
+/// its common name. libpq takes both (PostgreSQL documentation, 34.19.1).
+pub fn spells_address(chain: &X509StoreContextRef, address: &str) -> bool {
+    if chain.error().as_raw() != ffi::X509_V_ERR_IP_ADDRESS_MISMATCH {
+        return false;
+    }
+    let Some(certificate) = chain.current_cert() else {
+        return false;
+    };
+    let alternatives = certificate.subject_alt_names();
+    let names = || alternatives.iter().flatten();
+    let is_address = |name: &str| name.eq_ignore_ascii_case(address);
+    if names().any(|name| name.dnsname().is_some_and(is_address)) {
+        return true;
+    }
+    let has_address = names().any(|name| name.ipaddress().is_some());
+    let subject = certificate.subject_name();
+    let common = subject.entries_by_nid(Nid::COMMONNAME).next();
+    let common = common.and_then(|name| name.data().to_string().ok());
+    !has_address && common.is_some_and(|name| is_address(&name))
+}
+
 /// What the certificate is for: its alternative names, else its common name, as in RFC 6125, 6.4.4.
 fn names(certificate: &X509Ref) -> String {
     let alternatives = certificate.subject_alt_names();

@@ -83,13 +83,7 @@ pub async fn connect(settings: &Settings, application_name: &str) -> anyhow::Res
         } else {
             Fault::CannotConnect
         };
-        let is_meant = refusal.is_final || settings.hosts.iter().any(|host| host.is_given);
-        let hint = if is_meant {
-            ""
-        } else {
-            "; no host is given: -h, -d, PGLOCK_URL or PGHOST"
-        };
-        fault.error(format!("cannot connect to {}{hint}", refusal.reason))
+        fault.error(format!("cannot connect to {}", refusal.reason))
     })
 }
 

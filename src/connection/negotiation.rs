@@ -77,7 +77,8 @@ async fn open_once(
     encryption: Encryption,
     application_name: &str,
 ) -> Result<Opened, Refusal> {
-    let mut socket = Socket::connect(host, settings.tcp).await?;
+    let connected = Socket::connect(host, settings.tcp).await;
+    let mut socket = connected.map_err(|error| Refusal::of_unreachable(host, &error))?;
     if let Some(required) = &settings.required_peer {
         socket.check_peer(required)?;
     }
@@ -92,6 +93,11 @@ async fn open_once(
             ));
         }
     };
+    // Not as a part of the handshake: without OpenSSL nothing is to be sent in the clear that would have been encrypted.
+    #[cfg(openssl_when_needed)]
+    if encrypted {
+        super::openssl_library::load()?;
+    }
     let mut config = Config::new();
     config
         .user(&settings.user)

@@ -149,6 +149,7 @@ functions! {
     X509_STORE_CTX_get_current_cert
     X509_STORE_CTX_get_error
     X509_STORE_CTX_get_ex_data
+    X509_STORE_CTX_set_error
     X509_STORE_add_cert
     X509_STORE_add_lookup
     X509_STORE_set_flags
@@ -176,7 +177,7 @@ extern "C" fn not_loaded() {
     unreachable!("OpenSSL is called before it is loaded");
 }
 
-/// Has the functions of OpenSSL work. The error says what the system lacks.
+/// Has the functions of OpenSSL work: to be called before any of them is. The error says what the system lacks.
 pub fn load() -> io::Result<()> {
     static LOADED: OnceLock<()> = OnceLock::new();
     if LOADED.get().is_some() {
@@ -205,5 +206,8 @@ pub fn load() -> io::Result<()> {
 fn last_error() -> io::Error {
     // SAFETY: there is a text after a failure, it ends with a zero byte, and it is good until this thread's next failure.
     let text = unsafe { CStr::from_ptr(libc::dlerror()) };
-    io::Error::other(text.to_string_lossy())
+    io::Error::other(format!(
+        "OpenSSL cannot be loaded: {}",
+        text.to_string_lossy()
+    ))
 }

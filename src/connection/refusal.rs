@@ -6,8 +6,10 @@ use std::io;
 use openssl::error::ErrorStack;
 use tokio_postgres::error::SqlState;
 
+use super::hosts::Host;
 use super::tls::HandshakeError;
 use super::tls_errors;
+use crate::text;
 
 /// Why one host gave no session, and what to do next.
 #[derive(Debug, Default)]
@@ -47,6 +49,17 @@ impl Refusal {
         }
     }
 
+    /// There is no socket.
+    pub fn of_unreachable(host: &Host, error: &io::Error) -> Self {
+        let why = text::of_io(error);
+        if host.is_given {
+            return Self::of(&why);
+        }
+        Self::of(&format!(
+            "{why} (no host is given: -h, -d, PGLOCK_URL or PGHOST)"
+        ))
+    }
+
     /// The server, or TLS, refused once the socket was connected.
     pub fn from_session(error: &tokio_postgres::Error) -> Self {
         // Said by the client library alone, which has no code for it.
@@ -72,7 +85,7 @@ impl Refusal {
 
 impl From<io::Error> for Refusal {
     fn from(error: io::Error) -> Self {
-        Self::of(&describe_io(&error))
+        Self::of(&text::of_io(&error))
     }
 }
 
@@ -86,16 +99,8 @@ pub fn describe(error: &tokio_postgres::Error) -> String {
         return tls_errors::describe(stack);
     }
     match cause.downcast_ref::<io::Error>() {
-        Some(error) => describe_io(error),
+        Some(error) => text::of_io(error),
         None => cause.to_string(),
-    }
-}
-
-/// The standard library adds "(os error 111)" to a plain description.
-fn describe_io(error: &io::Error) -> String {
-    match error.raw_os_error() {
-        Some(number) => nix::errno::Errno::from_raw(number).desc().to_lowercase(),
-        None => error.to_string(),
     }
 }
 

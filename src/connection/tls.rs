@@ -4,12 +4,15 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::thread;
 
 use openssl::hash::MessageDigest;
 use openssl::nid::Nid;
-use openssl::ssl::SslRef;
+use openssl::ssl::{Ssl, SslRef};
 use tokio::io::{AsyncRead, AsyncWrite, BufReader, ReadBuf};
+use tokio::sync::oneshot;
 use tokio_openssl::SslStream;
 use tokio_postgres::tls::{self, ChannelBinding, TlsConnect};
 
@@ -44,7 +47,7 @@ impl<'a> TlsConnect<Socket> for LazyTls<'a> {
 impl LazyTls<'_> {
     async fn shake_hands(self, socket: Socket) -> Result<TlsStream, BoxError> {
         let complaint = Complaint::default();
-        let session = tls_session::new(self.settings, self.host, &complaint)?;
+        let session = self.session(&complaint).await?;
         let mut stream = SslStream::new(session, BufReader::new(socket))?;
         if let Err(error) = Pin::new(&mut stream).connect().await {
             return Err(match complaint.get() {
@@ -60,6 +63,21 @@ impl LazyTls<'_> {
             stream,
             broken: None,
         })
+    }
+
+    /// Made by a thread of its own, since it reads files: one that is slow to read, or has no end, must not keep signals and the time for
+    /// connecting from being heeded.
+    async fn session(&self, complaint: &Complaint) -> Result<Ssl, BoxError> {
+        let (settings, host) = (self.settings.clone(), self.host.to_owned());
+        let complaint = Arc::clone(complaint);
+        let (made, session) = oneshot::channel();
+        thread::Builder::new()
+            .name("tls-files".to_owned())
+            .spawn(move || {
+                // Nobody may wait for it any more.
+                let _ = made.send(tls_session::new(&settings, &host, &complaint));
+            })?;
+        session.await?
     }
 }
 

@@ -4,6 +4,8 @@ use openssl::error::{Error, ErrorStack};
 use openssl::ssl;
 use openssl_sys as ffi;
 
+use crate::text;
+
 /// The number of the TLS library among OpenSSL's (openssl/err.h).
 const ERR_LIB_SSL: i32 = 20;
 
@@ -21,7 +23,7 @@ const CLOSED: &str = "the server closed the connection";
 pub fn describe_handshake(error: &ssl::Error) -> String {
     match (error.ssl_error(), error.io_error()) {
         (Some(stack), _) if !is_closed(stack) => describe(stack),
-        (None, Some(error)) => error.to_string(),
+        (None, Some(error)) => text::of_io(error),
         (Some(_), _) | (None, None) => format!("{CLOSED} during the TLS handshake"),
     }
 }

@@ -14,9 +14,9 @@ use openssl::ssl::{
     Ssl, SslContext, SslContextBuilder, SslFiletype, SslMethod, SslMode, SslOptions, SslRef,
     SslVerifyMode, SslVersion,
 };
-use openssl::x509::X509;
 use openssl::x509::store::X509Lookup;
 use openssl::x509::verify::{X509CheckFlags, X509VerifyFlags};
+use openssl::x509::{X509, X509VerifyResult};
 
 use super::certificate;
 use super::tls_settings::{ClientCertificate, Protocol, Revoked, Roots, TlsMode, TlsSettings};
@@ -37,8 +37,6 @@ pub type Complaint = Arc<OnceLock<String>>;
 
 /// A session for one handshake, with the verification that sslmode asks for (PostgreSQL documentation, 34.19.1).
 pub fn new(settings: &TlsSettings, host: &str, complaint: &Complaint) -> Result<Ssl, BoxError> {
-    #[cfg(openssl_when_needed)]
-    super::openssl_library::load()?;
     // Not by the crate's SslConnector: it parses the system's certificates, wanted or not, which takes longer than all else.
     #[cfg(feature = "vendored-openssl")]
     openssl::provider::Provider::set_default_search_path(None, MODULES)?;
@@ -163,10 +161,15 @@ fn verify(context: &mut SslContextBuilder, host: &str, complaint: &Complaint) {
     let host = host.to_owned();
     let complaint = Arc::clone(complaint);
     context.set_verify_callback(SslVerifyMode::PEER, move |is_in_order, chain| {
-        if !is_in_order {
-            complaint.get_or_init(|| certificate::complaint(chain, &host));
+        if is_in_order {
+            return true;
         }
-        is_in_order
+        if certificate::spells_address(chain, &host) {
+            chain.set_error(X509VerifyResult::OK);
+            return true;
+        }
+        complaint.get_or_init(|| certificate::complaint(chain, &host));
+        false
     });
 }
 

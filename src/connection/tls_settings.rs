@@ -9,6 +9,7 @@ use super::home;
 use crate::exit::Fault;
 
 /// How a connection over TCP is to be encrypted; a Unix socket never is.
+#[derive(Clone)]
 pub struct TlsSettings {
     pub mode: TlsMode,
     pub direct: bool,
@@ -59,6 +60,7 @@ pub struct Revoked {
 }
 
 /// The files of a certificate that the server may ask for.
+#[derive(Clone)]
 pub struct ClientCertificate {
     pub certificate: PathBuf,
     pub key: PathBuf,

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use nix::errno::Errno;
 use nix::fcntl::OFlag;
 
 use super::wait::until;
@@ -14,6 +15,9 @@ use super::wait::until;
 pub fn write_to_reader(pipe: &Path, text: &str) {
     let mut options = OpenOptions::new();
     options.write(true).custom_flags(OFlag::O_NONBLOCK.bits());
-    let mut writer = until("a reader of the pipe", || options.open(pipe).ok());
+    let mut writer = until("a reader of the pipe", || match options.open(pipe) {
+        Err(error) if error.raw_os_error() == Some(Errno::ENXIO as i32) => None,
+        opened => Some(opened.unwrap_or_else(|error| panic!("{}: {error}", pipe.display()))),
+    });
     writer.write_all(text.as_bytes()).unwrap();
 }

@@ -44,7 +44,10 @@ pub async fn choose(
     let mut targets = Vec::new();
     let holders = holders(session, lock, args.pid).await?;
     if holders.is_empty() && stderr().is_terminal() {
-        report::line(&format!("{lock}: nobody holds it"));
+        report::line(&match args.pid {
+            Some(pid) => format!("{lock}: backend {pid} does not hold it"),
+            None => format!("{lock}: nobody holds it"),
+        });
     }
     for holder in holders {
         let described = holder.describe_as(lock);
