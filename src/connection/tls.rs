@@ -69,15 +69,18 @@ impl LazyTls<'_> {
     /// connecting from being heeded.
     async fn session(&self, complaint: &Complaint) -> Result<Ssl, BoxError> {
         let (settings, host) = (self.settings.clone(), self.host.to_owned());
-        let complaint = Arc::clone(complaint);
+        let complaints = Arc::clone(complaint);
         let (made, session) = oneshot::channel();
-        thread::Builder::new()
-            .name("tls-files".to_owned())
-            .spawn(move || {
-                // Nobody may wait for it any more.
-                let _ = made.send(tls_session::new(&settings, &host, &complaint));
-            })?;
-        session.await?
+        let thread = thread::Builder::new().name("tls-files".to_owned());
+        let started = thread.spawn(move || {
+            // Nobody may wait for it any more.
+            let _ = made.send(tls_session::new(&settings, &host, &complaints));
+        });
+        match started {
+            Ok(_) => session.await?,
+            // The user may have no more of them.
+            Err(_) => tls_session::new(self.settings, self.host, complaint),
+        }
     }
 }
 
