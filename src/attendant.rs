@@ -30,10 +30,13 @@ pub struct Attendant {
 impl Attendant {
     /// Forks a process of this name that does `work` with its end of the control socket, and then ends.
     ///
-    /// All signals are blocked there. `None` where the kernel has no `pidfd_open(2)` (Linux before 5.4, which can also wait for one).
+    /// All signals are blocked there. `None` where the kernel has no `pidfd_open(2)` (Linux before 5.4, which can also wait for one), or a
+    /// container's filter of system calls forbids it.
     pub fn start(name: &CStr, work: impl FnOnce(&OwnedFd)) -> io::Result<Option<Self>> {
-        if open_process(getpid()).is_err() {
-            return Ok(None);
+        match open_process(getpid()) {
+            Ok(_) => {}
+            Err(Errno::ENOSYS | Errno::EPERM) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
         }
         let (control, theirs) = socketpair(
             AddressFamily::Unix,

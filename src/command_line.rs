@@ -6,7 +6,8 @@ use crate::text::is_deceptive;
 
 /// More than is ever shown of a command.
 const LONGEST: usize = 1000;
-const MASK: &str = "***";
+/// Stands for a secret.
+pub const MASK: &str = "***";
 const KEYWORD: &str = "password";
 
 /// The words quoted for a shell, with passwords masked: the one in a URI (`scheme://user:PASSWORD@host`), the
@@ -82,7 +83,7 @@ fn masked(words: &[impl AsRef<OsStr>]) -> Vec<String> {
 }
 
 /// Masks every secret in one word, which may be a shell's whole command string.
-fn mask(word: &str) -> String {
+pub fn mask(word: &str) -> String {
     let without_uris: String = word
         .split_inclusive(char::is_whitespace)
         .map(mask_uris)

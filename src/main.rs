@@ -20,6 +20,7 @@ mod identity;
 mod inventory;
 mod key;
 mod lease;
+mod mistake;
 mod name_services;
 mod naming;
 mod output;
@@ -85,6 +86,6 @@ fn help_or_usage_error(error: &clap::Error) -> ExitCode {
                 Err(error) => failure(&error),
             }
         }
-        _ => failure(&Fault::Usage.error(cli::mistake(error))),
+        _ => failure(&Fault::Usage.error(mistake::mistake(error))),
     }
 }

@@ -42,9 +42,26 @@ fn a_missing_name_or_command_is_a_usage_error() {
         (&["try", "x", "--"], "no COMMAND to run under the lock 'x'"),
         (
             &["run", "postgres://a:b@c/d"],
-            "required arguments were not provided",
+            "no COMMAND to run under the lock 'postgres://a:***@c/d'",
         ),
     ]);
+}
+
+#[test]
+fn a_misplaced_password_is_not_repeated() {
+    let uri = "postgres://app:s3cret@db/app";
+    for words in [
+        &["run", uri][..],
+        &["run", "host=db password=s3cret"],
+        &["check", uri],
+        &[uri],
+        &["list", "--password=s3cret"],
+        &["list", "--format", uri],
+    ] {
+        let refused = Pglock::without_server().args(words).run();
+        refused.assert_code(125).assert_one_message();
+        refused.assert(!refused.stderr.contains("s3cret"), "no password");
+    }
 }
 
 #[test]

@@ -51,17 +51,13 @@ fn require_its_database(lock: &Lock, settings: &Settings) -> anyhow::Result<()> 
 }
 
 /// Runs `work` to its end on this thread.
-///
-/// A name look-up that still hangs in its own thread is left behind, not waited for.
 fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
         .build()
         .context("watching what happens")?;
-    let result = runtime.block_on(work);
-    runtime.shutdown_background();
-    result
+    runtime.block_on(work)
 }
 
 /// Opens the session of a verb that runs no command, unless a signal ends pglock first.

@@ -58,15 +58,26 @@ pub fn spells_address(chain: &X509StoreContextRef, address: &str) -> bool {
     };
     let alternatives = certificate.subject_alt_names();
     let names = || alternatives.iter().flatten();
-    let is_address = |name: &str| name.eq_ignore_ascii_case(address);
-    if names().any(|name| name.dnsname().is_some_and(is_address)) {
+    let is_address = |name: &[u8]| name.eq_ignore_ascii_case(address.as_bytes());
+    let is_malformed = |name: &GeneralNameRef| {
+        name.dnsname().is_some_and(|name| name.contains('\0'))
+            || name
+                .ipaddress()
+                .is_some_and(|bytes| !matches!(bytes.len(), 4 | 16))
+    };
+    if names().any(is_malformed) {
+        return false;
+    }
+    if names().any(|name| {
+        name.dnsname()
+            .is_some_and(|name| is_address(name.as_bytes()))
+    }) {
         return true;
     }
     let has_address = names().any(|name| name.ipaddress().is_some());
     let subject = certificate.subject_name();
     let common = subject.entries_by_nid(Nid::COMMONNAME).next();
-    let common = common.and_then(|name| name.data().to_string().ok());
-    !has_address && common.is_some_and(|name| is_address(&name))
+    !has_address && common.is_some_and(|name| is_address(name.data().as_slice()))
 }
 
 /// What the certificate is for: its alternative names, else its common name, as in RFC 6125, 6.4.4.
@@ -99,7 +110,7 @@ fn name(name: &GeneralNameRef) -> Option<String> {
 
 fn common_name(certificate: &X509Ref) -> String {
     let subject = certificate.subject_name();
-    let name = subject.entries_by_nid(Nid::COMMONNAME).last();
+    let name = subject.entries_by_nid(Nid::COMMONNAME).next();
     name.and_then(|name| name.data().to_string().ok())
         .map_or_else(|| "nobody".to_owned(), |name| quoted(&name))
 }

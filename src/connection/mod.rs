@@ -1,6 +1,7 @@
 //! From what libpq calls conninfo to an open connection.
 
 mod announced;
+mod aside;
 mod certificate;
 mod conninfo;
 mod described;

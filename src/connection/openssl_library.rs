@@ -144,6 +144,7 @@ functions! {
     X509_LOOKUP_file
     X509_LOOKUP_hash_dir
     X509_NAME_ENTRY_get_data
+    X509_NAME_entry_count
     X509_NAME_get_entry
     X509_NAME_get_index_by_NID
     X509_STORE_CTX_get_current_cert

@@ -1,6 +1,7 @@
 //! One stream type over TCP and Unix sockets.
 
 use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net;
@@ -12,6 +13,7 @@ use nix::unistd::{Uid, User};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
+use super::aside::aside;
 use super::hosts::{Address, Host};
 use super::tcp_settings::TcpSettings;
 
@@ -30,7 +32,7 @@ impl Socket {
                 connect_unix(directory, host.port).await.map(Self::Unix)
             }
             Address::Tcp(name) => {
-                let stream = TcpStream::connect((name.as_str(), host.port)).await?;
+                let stream = TcpStream::connect(&addresses(name, host.port).await?[..]).await?;
                 stream.set_nodelay(true)?;
                 tcp.apply(&stream)?;
                 Ok(Self::Tcp(stream))
@@ -64,6 +66,20 @@ impl Socket {
 }
 
 /// The socket in a directory, or the abstract one behind `@`.
+/// Those of a host, by its name or in numbers.
+async fn addresses(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = name.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    let name = name.to_owned();
+    aside("name-look-up", move || {
+        (name.as_str(), port)
+            .to_socket_addrs()
+            .map(Iterator::collect)
+    })
+    .await?
+}
+
 async fn connect_unix(directory: &Path, port: u16) -> io::Result<UnixStream> {
     let path = directory.join(format!(".s.PGSQL.{port}"));
     let Some(name) = path.to_str().and_then(|path| path.strip_prefix('@')) else {

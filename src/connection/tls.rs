@@ -6,16 +6,15 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::thread;
 
 use openssl::hash::MessageDigest;
 use openssl::nid::Nid;
 use openssl::ssl::{Ssl, SslRef};
 use tokio::io::{AsyncRead, AsyncWrite, BufReader, ReadBuf};
-use tokio::sync::oneshot;
 use tokio_openssl::SslStream;
 use tokio_postgres::tls::{self, ChannelBinding, TlsConnect};
 
+use super::aside::aside;
 use super::socket::Socket;
 use super::tls_errors;
 use super::tls_session::{self, ALPN, BoxError, Complaint};
@@ -65,22 +64,14 @@ impl LazyTls<'_> {
         })
     }
 
-    /// Made by a thread of its own, since it reads files: one that is slow to read, or has no end, must not keep signals and the time for
-    /// connecting from being heeded.
+    /// It reads files, one of which may be slow to read, or have no end.
     async fn session(&self, complaint: &Complaint) -> Result<Ssl, BoxError> {
         let (settings, host) = (self.settings.clone(), self.host.to_owned());
-        let complaints = Arc::clone(complaint);
-        let (made, session) = oneshot::channel();
-        let thread = thread::Builder::new().name("tls-files".to_owned());
-        let started = thread.spawn(move || {
-            // Nobody may wait for it any more.
-            let _ = made.send(tls_session::new(&settings, &host, &complaints));
-        });
-        match started {
-            Ok(_) => session.await?,
-            // The user may have no more of them.
-            Err(_) => tls_session::new(self.settings, self.host, complaint),
-        }
+        let complaint = Arc::clone(complaint);
+        aside("tls-files", move || {
+            tls_session::new(&settings, &host, &complaint)
+        })
+        .await?
     }
 }
 

@@ -143,6 +143,10 @@ fn heed_revocations(context: &mut SslContextBuilder, revoked: &Revoked) -> Resul
     let store = context.cert_store_mut();
     let mut has_list = false;
     if let Some(file) = revoked.file.as_deref().and_then(Path::to_str) {
+        // OpenSSL's descriptor of it would be passed on to the command if it were read that long.
+        if Path::new(file).is_file() {
+            let _ = fs::read(file);
+        }
         let lookup = store.add_lookup(X509Lookup::file())?;
         has_list |= lookup.load_crl_file(file, SslFiletype::PEM).is_ok();
     }

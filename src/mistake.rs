@@ -3,7 +3,8 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory as _};
 
-use super::Cli;
+use crate::cli::Cli;
+use crate::command_line;
 
 /// What is wrong, and which help tells more: that of the verb, as far as the arguments can be understood.
 pub fn mistake(error: &clap::Error) -> String {
@@ -11,8 +12,25 @@ pub fn mistake(error: &clap::Error) -> String {
     let verb = understood.as_ref().and_then(ArgMatches::subcommand);
     let help = verb.map_or("pglock".to_owned(), |(verb, _)| format!("pglock {verb}"));
     let wrong = no_command(error, verb.map(|(_, rest)| rest))
-        .unwrap_or_else(|| on_one_line(&error.to_string()));
+        .unwrap_or_else(|| on_one_line(&without_secrets(error.to_string())));
     format!("{wrong}; see {help} --help")
+}
+
+/// An argument in the wrong place may be a URI with a password.
+fn without_secrets(message: String) -> String {
+    std::env::args_os().fold(message, |message, typed| {
+        let typed = typed.to_string_lossy();
+        let masked = command_line::mask(&typed);
+        if masked == typed {
+            return message;
+        }
+        let message = message.replace(&*typed, &masked);
+        // Of `--option=VALUE` clap tells the value alone.
+        match typed.split_once('=') {
+            Some((_, value)) => message.replace(&format!("'{value}'"), command_line::MASK),
+            None => message,
+        }
+    })
 }
 
 /// Where nothing but COMMAND is missing, what was taken for NAME: it may be the command.
@@ -27,8 +45,9 @@ fn no_command(error: &clap::Error, verb: Option<&ArgMatches>) -> Option<String> 
         return None;
     };
     let name = verb?.try_get_one::<String>("name").ok()??;
-    // A URI may have a password.
-    (missing.contains("COMMAND") && !name.contains(":/"))
+    let name = command_line::mask(name);
+    missing
+        .contains("COMMAND")
         .then(|| format!("no COMMAND to run under the lock '{name}'"))
 }
 
