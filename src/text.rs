@@ -51,7 +51,8 @@ pub fn of_io(error: &io::Error) -> String {
     }
 }
 
-fn of_errno(errno: Errno) -> String {
+/// What the system calls it.
+pub fn of_errno(errno: Errno) -> String {
     errno.desc().to_lowercase()
 }
 

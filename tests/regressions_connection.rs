@@ -1,11 +1,17 @@
 //! Faults in where pglock connects, in what it tells of it, and in how it takes the end of a connection.
 
+use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Finished, Pglock, Proxy, Server, until};
+use nix::unistd::geteuid;
+
+use crate::support::{Finished, Pglock, Proxy, Running, Server, Watchdog, binary, until};
 
 /// Far below what anybody waits for another's transaction to end.
 const PROMPTLY: Duration = Duration::from_secs(8);
@@ -220,4 +226,34 @@ fn send(stream: &mut TcpStream, kind: u8, content: &[u8]) {
     stream
         .write_all(&[&[kind], &length[..], content].concat())
         .unwrap();
+}
+
+/// The limit binds nobody who is root.
+#[test]
+fn a_name_that_was_looked_up_without_a_thread_was_a_crash() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let scratch = Watchdog::start();
+    let readable = |path: &Path| fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    readable(scratch.directory());
+    let program = scratch.directory().join("pglock");
+    fs::copy(binary(), &program).unwrap();
+    readable(&program);
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid=44444", "--regid=44444", "--clear-groups"])
+        .args(["prlimit", "--nproc=0"])
+        .arg(&program)
+        .args([
+            "list",
+            "-d",
+            "host=localhost port=1 user=nobody dbname=nothing",
+        ]);
+    let finished = Running::start(&mut command).wait();
+    finished
+        .assert_code(121)
+        .assert_stdout("")
+        .assert_one_message();
+    finished.assert_stderr_has("cannot connect to localhost port 1: connection refused");
 }

@@ -88,6 +88,10 @@ fn what_verification_finds_out() {
                 .reaches("<port-numbered> postgres keeper tcp tls"),
             with_root("host=<address-of-spelt> <spelt> sslmode=verify-full")
                 .reaches("<port-spelt> postgres keeper tcp tls"),
+            with_root("host=<address-of-lettered> <lettered> sslmode=verify-full")
+                .reaches("<port-lettered> postgres keeper tcp tls"),
+            with_root("host=<address-of-spelt> <lettered> sslmode=verify-full")
+                .refused(": the server's certificate is for \"<address-of-lettered>\", not for host \"<address-of-spelt>\"\n"),
             with_root("host=db.example.test <numbered> sslmode=verify-full")
                 .reaches("<port-numbered> postgres keeper tcp tls"),
             with_root("host=a.db.example.test <numbered> sslmode=verify-full")
@@ -398,18 +402,20 @@ fn client_certificates() {
 /// Four servers with TLS, which differ in their certificates.
 fn place() -> &'static Place {
     static PLACE: OnceLock<Place> = OnceLock::new();
-    static SERVERS: OnceLock<[Server; 5]> = OnceLock::new();
+    static SERVERS: OnceLock<[Server; 6]> = OnceLock::new();
     PLACE.get_or_init(|| {
         let authorities = Authorities::found();
         let servers = SERVERS.get_or_init(|| {
-            let servers = [(); 5].map(|()| Server::start());
+            let servers = [(); 6].map(|()| Server::start());
             let address = format!("IP:{},DNS:*.example.test", servers[1].host());
+            let lettered = format!("DNS:{}", servers[5].host());
             let certificates = [
                 ("named", "ca", "server", "DNS:localhost", 2),
                 ("numbered", "ca", "server", &address, 2),
                 ("expired", "ca", "server", "DNS:localhost", -1),
                 ("foreign", "other", "localhost", "", 2),
                 ("spelt", "ca", servers[4].host(), "DNS:nowhere.invalid", 2),
+                ("lettered", "ca", "server", &lettered, 2),
             ];
             for (server, (name, authority, subject, names, days)) in
                 servers.iter().zip(certificates)
@@ -466,6 +472,7 @@ fn place() -> &'static Place {
             ("<expired>", "<address-of-expired>", "<port-expired>"),
             ("<foreign>", "<address-of-foreign>", "<port-foreign>"),
             ("<spelt>", "<address-of-spelt>", "<port-spelt>"),
+            ("<lettered>", "<address-of-lettered>", "<port-lettered>"),
         ];
         for (server, (place, address, port)) in servers.iter().zip(addresses) {
             let (host, number) = (server.host(), server.port());

@@ -23,6 +23,7 @@ use crate::family::{self, Family, as_group, send};
 use crate::guardian::HandOver;
 use crate::signals::{Caught, Inherited};
 use crate::terminal;
+use crate::text;
 
 /// What fails where it is not the command's own fault.
 const STARTING: &str = "starting the command";
@@ -272,8 +273,8 @@ fn is_from_terminal(caught: Caught) -> bool {
 }
 
 fn cannot_execute(program: &OsStr, errno: Errno) -> anyhow::Error {
-    let program = crate::text::printable(&program.to_string_lossy());
-    let why = errno.desc().to_lowercase();
+    let program = text::printable(&program.to_string_lossy());
+    let why = text::of_errno(errno);
     match errno {
         Errno::ENOENT => {
             let is_script = program.contains([' ', '|', ';', '&', '<', '>', '=', '$']);

@@ -20,6 +20,7 @@ use openssl::x509::{X509, X509VerifyResult};
 
 use super::certificate;
 use super::tls_settings::{ClientCertificate, Protocol, Revoked, Roots, TlsMode, TlsSettings};
+use crate::text;
 
 /// Where an OpenSSL that was built into pglock looks for what its configuration names. It would look in the folder that it was built in,
 /// which somebody else may have by now.
@@ -60,11 +61,7 @@ pub fn new(settings: &TlsSettings, host: &str, complaint: &Complaint) -> Result<
     }
     // OpenSSL takes it for any of a domain's hosts, and libpq for none.
     if settings.mode == TlsMode::VerifyFull && host.starts_with('.') {
-        return Err(format!(
-            "no certificate is for host \"{}\"",
-            crate::text::printable(host)
-        )
-        .into());
+        return Err(format!("no certificate is for host \"{}\"", text::printable(host)).into());
     }
     let mut session = Ssl::new(&context.build())?;
     name_server(&mut session, settings, host)?;
@@ -127,7 +124,7 @@ fn add_roots(context: &mut SslContextBuilder, file: &Path) -> Result<(), BoxErro
             file.display()
         )
     };
-    let pem = fs::read(file).map_err(|error| could_not(&error))?;
+    let pem = fs::read(file).map_err(|error| could_not(&text::of_io(&error)))?;
     let certificates = X509::stack_from_pem(&pem).unwrap_or_default();
     if certificates.is_empty() {
         return Err(could_not(&"no certificate found").into());
@@ -143,7 +140,7 @@ fn heed_revocations(context: &mut SslContextBuilder, revoked: &Revoked) -> Resul
     let store = context.cert_store_mut();
     let mut has_list = false;
     if let Some(file) = revoked.file.as_deref().and_then(Path::to_str) {
-        // OpenSSL's descriptor of it would be passed on to the command if it were read that long.
+        // By us first, for as long as that takes: OpenSSL's descriptor of it would be passed on to a command that was started meanwhile.
         if Path::new(file).is_file() {
             let _ = fs::read(file);
         }
@@ -185,7 +182,7 @@ fn identify(context: &mut SslContextBuilder, files: &ClientCertificate) -> Resul
             files.certificate.display()
         )
     };
-    let pem = fs::read(&files.certificate).map_err(|error| could_not(&error))?;
+    let pem = fs::read(&files.certificate).map_err(|error| could_not(&text::of_io(&error)))?;
     let mut chain = X509::stack_from_pem(&pem).unwrap_or_default().into_iter();
     let own = chain.next();
     context.set_certificate(&*own.ok_or_else(|| could_not(&"no certificate found"))?)?;
@@ -211,7 +208,7 @@ fn identify(context: &mut SslContextBuilder, files: &ClientCertificate) -> Resul
 /// The key, in any of OpenSSL's PEM forms.
 fn private_key(files: &ClientCertificate) -> Result<PKey<Private>, String> {
     check_permissions(&files.key)?;
-    let pem = fs::read(&files.key).map_err(|error| error.to_string())?;
+    let pem = fs::read(&files.key).map_err(|error| text::of_io(&error))?;
     // With a password, even an empty one, OpenSSL does not ask for it on the terminal.
     let password = files.key_password.as_deref().unwrap_or_default();
     PKey::private_key_from_pem_passphrase(&pem, password.as_bytes())
@@ -220,7 +217,7 @@ fn private_key(files: &ClientCertificate) -> Result<PKey<Private>, String> {
 
 /// libpq's rule: the user's own key is for the user alone; root's may be read by a group.
 fn check_permissions(key: &Path) -> Result<(), String> {
-    let metadata = fs::metadata(key).map_err(|error| error.to_string())?;
+    let metadata = fs::metadata(key).map_err(|error| text::of_io(&error))?;
     let allowed = if metadata.uid() == 0 { 0o640 } else { 0o600 };
     if !metadata.is_file() {
         return Err("it is not a regular file".to_owned());
