@@ -67,19 +67,24 @@ fn masked(words: &[impl AsRef<OsStr>]) -> Vec<String> {
         let word = word.as_ref().to_string_lossy();
         let word: String = word.chars().take(room).collect();
         room -= word.chars().count();
-        let is_password = masked.last().is_some_and(|before| {
-            is_option(before) && before.to_ascii_lowercase().ends_with(KEYWORD)
-        });
-        masked.push(if is_password {
-            MASK.to_owned()
-        } else {
-            mask(&word)
-        });
+        let next = mask_after(masked.last().map(String::as_str), &word);
+        masked.push(next);
         if room == 0 {
             break;
         }
     }
     masked
+}
+
+/// Masks every secret in one of several words, the whole of it where the word before it is an option for a password.
+pub fn mask_after(before: Option<&str>, word: &str) -> String {
+    let is_password = before
+        .is_some_and(|before| is_option(before) && before.to_ascii_lowercase().ends_with(KEYWORD));
+    if is_password {
+        MASK.to_owned()
+    } else {
+        mask(word)
+    }
 }
 
 /// Masks every secret in one word, which may be a shell's whole command string.

@@ -15,7 +15,7 @@ pub fn parse(option: &str, typed: &str) -> anyhow::Result<Duration> {
         .or_else(|| humantime::parse_duration(typed).ok())
         .filter(|read| *read <= LONGEST)
         .ok_or_else(|| {
-            let typed = crate::text::printable(typed);
+            let typed = crate::text::printable(&crate::command_line::mask(typed));
             Fault::Usage.error(format!(
                 "{option}: '{typed}' is no duration; write 90, 90s, 5m, 1h30m or 250ms"
             ))

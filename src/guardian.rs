@@ -43,7 +43,7 @@ const OWN_GROUP: u8 = 1;
 impl Guardian {
     /// Starts a guardian that will stop the command on these terms if the lock is lost without pglock.
     ///
-    /// `None` where the kernel has no `pidfd_open(2)` (Linux before 5.4).
+    /// `None` where `pidfd_open(2)` is missing (Linux before 5.4) or forbidden.
     pub fn start(terms: Terms) -> io::Result<Option<Self>> {
         let wrapper = getpid();
         let attendant = Attendant::start(c"lock-guardian", |control| {

@@ -11,22 +11,27 @@ pub fn mistake(error: &clap::Error) -> String {
     let understood = Cli::command().ignore_errors(true).try_get_matches().ok();
     let verb = understood.as_ref().and_then(ArgMatches::subcommand);
     let help = verb.map_or("pglock".to_owned(), |(verb, _)| format!("pglock {verb}"));
-    let wrong = no_command(error, verb.map(|(_, rest)| rest))
-        .unwrap_or_else(|| on_one_line(&without_secrets(error.to_string())));
+    let wrong = match no_command(error, verb.map(|(_, rest)| rest)) {
+        Some(wrong) => without_secrets(wrong),
+        None => on_one_line(&without_secrets(error.to_string())),
+    };
     format!("{wrong}; see {help} --help")
 }
 
-/// An argument in the wrong place may be a URI with a password.
+/// An argument in the wrong place may be a password, or a URI with one.
 fn without_secrets(message: String) -> String {
-    std::env::args_os().fold(message, |message, typed| {
-        let typed = typed.to_string_lossy();
-        let masked = command_line::mask(&typed);
-        if masked == typed {
+    let typed = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let typed: Vec<String> = typed.collect();
+    let words = typed.iter().enumerate();
+    words.fold(message, |message, (at, word)| {
+        let before = at.checked_sub(1).map(|before| typed[before].as_str());
+        let masked = command_line::mask_after(before, word);
+        if masked == *word {
             return message;
         }
-        let message = message.replace(&*typed, &masked);
+        let message = message.replace(&format!("'{word}'"), &format!("'{masked}'"));
         // Of `--option=VALUE` clap tells the value alone.
-        match typed.split_once('=') {
+        match word.split_once('=') {
             Some((_, value)) => message.replace(&format!("'{value}'"), command_line::MASK),
             None => message,
         }
@@ -45,7 +50,6 @@ fn no_command(error: &clap::Error, verb: Option<&ArgMatches>) -> Option<String> 
         return None;
     };
     let name = verb?.try_get_one::<String>("name").ok()??;
-    let name = command_line::mask(name);
     missing
         .contains("COMMAND")
         .then(|| format!("no COMMAND to run under the lock '{name}'"))

@@ -19,6 +19,7 @@ use crate::report::{self, Reporter};
 use crate::requester::Requester;
 use crate::session::{Asking, HeldLock};
 use crate::signals::{Caught, Signals};
+use crate::text;
 
 /// How often to look whether a command that is being stopped has gone: not everything of it is our child, whose
 /// end would wake us.
@@ -180,6 +181,9 @@ async fn asked(
 /// Tells why the command cannot be stopped: it may run as another user.
 fn complain(signalled: nix::Result<()>) {
     if let Err(error) = signalled {
-        report::line_unless_blocked(&format!("cannot stop the command: {}", error.desc()));
+        report::line_unless_blocked(&format!(
+            "cannot stop the command: {}",
+            text::of_errno(error)
+        ));
     }
 }

@@ -65,8 +65,9 @@ fn whoever_lacks_descriptors_for_a_guardian_runs_no_command() {
         let name = format!("descriptors-{limit}");
         let limit = format!("--nofile={limit}");
         let pglock = Pglock::new(server).through(&["setsid", "prlimit", &limit]);
-        let mut job = pglock.args(["run", &name, "cat"]).spawn();
-        job.write(b"ready\n");
+        let mut job = pglock
+            .args(["run", &name, "-c", "echo ready; exec cat"])
+            .spawn();
         until("a command, or the end", || {
             job.stdout_so_far() == "ready\n" || !job.is_running()
         });

@@ -74,10 +74,15 @@ fn a_heartbeat_costs_little_more_than_the_simplest_statement() {
             take_locks(&mut others);
         }
         // One good look will do: whatever else runs only adds.
-        let mut looks = (0..MOST_LOOKS).map(|_| heart.cost() / cost(&mut plain, "SELECT 1"));
-        let ratio = looks.find(|ratio| *ratio <= COST_LIMIT);
-        let ratio = ratio.unwrap_or_else(|| panic!("never within {COST_LIMIT}: {figures:?}"));
+        let mut ratio = f64::INFINITY;
+        for _ in 0..MOST_LOOKS {
+            ratio = ratio.min(heart.cost() / cost(&mut plain, "SELECT 1"));
+            if ratio <= COST_LIMIT {
+                break;
+            }
+        }
         figures.push(format!("{ratio:.2} of SELECT 1 beside {locks} locks"));
+        assert!(ratio <= COST_LIMIT, "{figures:?}");
     }
     show(&figures.join(", "));
 }

@@ -101,7 +101,7 @@ fn a_signal_that_ends_the_command_ends_the_keeping_too() {
 #[test]
 fn a_command_that_goes_on_after_an_interrupt_has_its_lock_kept() {
     // A signal may cut a reading short.
-    const GOES_ON: &str = "trap 'echo interrupted' INT; echo ready; until read -r line && [ \"$line\" = another ]; do :; done";
+    const GOES_ON: &str = "trap 'echo interrupted' INT; echo ready; for n in 1 2 3 4; do read -r line && [ \"$line\" = another ] && break; done";
     let mut first = Pglock::new(Server::shared())
         .through(&["setsid", "env", "--default-signal=INT"])
         .args(["run", "--hold-at-least", "60s", "went-on", "-c", GOES_ON])
@@ -136,6 +136,12 @@ fn a_lock_lost_while_it_is_kept_is_told() {
         .assert_one_message()
         .assert_stderr_has("kept-lost was lost: ")
         .assert_stderr_has("; the command exited with 0");
+}
+
+#[test]
+fn no_time_at_all_is_no_limit() {
+    let running = pglock().args(["--max-runtime", "0"]).hold("no-limit");
+    running.let_go().assert_code(0);
 }
 
 #[test]

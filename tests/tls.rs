@@ -399,7 +399,7 @@ fn client_certificates() {
     );
 }
 
-/// Four servers with TLS, which differ in their certificates.
+/// Servers with TLS, which differ in their certificates.
 fn place() -> &'static Place {
     static PLACE: OnceLock<Place> = OnceLock::new();
     static SERVERS: OnceLock<[Server; 6]> = OnceLock::new();

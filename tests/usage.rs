@@ -56,7 +56,11 @@ fn a_misplaced_password_is_not_repeated() {
         &["check", uri],
         &[uri],
         &["list", "--password=s3cret"],
+        &["--password", "s3cret", "list"],
+        &["run", "--password", "s3cret"],
         &["list", "--format", uri],
+        &["list", "--format=postgres://app:s3cret@db/app"],
+        &["run", "-w", uri, "x", "true"],
     ] {
         let refused = Pglock::without_server().args(words).run();
         refused.assert_code(125).assert_one_message();

@@ -13,7 +13,7 @@ use crate::exit::{Fault, Outcome};
 use crate::key::{Lock, LockKey, Rule};
 use crate::naming::Naming;
 use crate::output::{self, Look, keys};
-use crate::text::printable;
+use crate::text::{self, printable};
 
 pub fn key(args: &KeyArgs) -> anyhow::Result<Outcome> {
     let naming = Naming::resolve(&args.naming)?;
@@ -88,6 +88,9 @@ fn read(file: &Path) -> anyhow::Result<String> {
     } else {
         fs::read_to_string(file).map(|read| text = read)
     };
-    read.map_err(|error| Fault::Usage.error(format!("reading {}: {error}", file.display())))?;
+    read.map_err(|error| {
+        let why = text::of_io(&error);
+        Fault::Usage.error(format!("reading {}: {why}", file.display()))
+    })?;
     Ok(text)
 }

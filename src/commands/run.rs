@@ -216,7 +216,7 @@ impl Plan {
         let guardian = Guardian::start(self.terms).context("starting the guardian")?;
         if guardian.is_none() {
             self.report
-                .detail(|| "no guardian: this kernel has no pidfd_open".to_owned());
+                .detail(|| "no guardian: pidfd_open is missing or forbidden".to_owned());
         }
         Ok(guardian)
     }

@@ -65,7 +65,6 @@ impl Socket {
     }
 }
 
-/// The socket in a directory, or the abstract one behind `@`.
 /// Those of a host, by its name or in numbers.
 async fn addresses(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = name.parse::<IpAddr>() {
@@ -80,6 +79,7 @@ async fn addresses(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     .await?
 }
 
+/// The socket in a directory, or the abstract one behind `@`.
 async fn connect_unix(directory: &Path, port: u16) -> io::Result<UnixStream> {
     let path = directory.join(format!(".s.PGSQL.{port}"));
     let Some(name) = path.to_str().and_then(|path| path.strip_prefix('@')) else {

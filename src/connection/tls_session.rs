@@ -140,7 +140,8 @@ fn heed_revocations(context: &mut SslContextBuilder, revoked: &Revoked) -> Resul
     let store = context.cert_store_mut();
     let mut has_list = false;
     if let Some(file) = revoked.file.as_deref().and_then(Path::to_str) {
-        // By us first, for as long as that takes: OpenSSL's descriptor of it would be passed on to a command that was started meanwhile.
+        // A file that stalls is to do so here: OpenSSL's descriptor of it would be passed on to a command that another host's lock
+        // has started meanwhile. A pipe can be read only once.
         if Path::new(file).is_file() {
             let _ = fs::read(file);
         }
